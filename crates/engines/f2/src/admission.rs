@@ -28,7 +28,7 @@ use sync::locks::Mutex;
 use crate::failing_compactions::FLUSH;
 use crate::held_room::HeldRoom;
 use crate::ops::{record_bytes, unordered};
-use crate::planted::{Planted, is_planted};
+use crate::planted::{Planted, mutant};
 use crate::record::Shape;
 use crate::store::Shared;
 
@@ -198,8 +198,7 @@ impl Shared {
         wait: Wait,
     ) -> Result<Option<Reservation<'_>>> {
         let size = self.check_admission(demand, wait)?;
-        let waits_anyway = wait == Wait::No && is_planted(Planted::WaitedAnyway);
-        match if waits_anyway { Wait::Yes } else { wait } {
+        match mutant!(Planted::WaitedAnyway, wait, Wait::Yes) {
             Wait::No => self.try_reserve(size),
             Wait::Yes => {
                 self.note_new_page();

@@ -42,6 +42,7 @@
 //! journal. Replaying them gives the same result: a put or a delete does not depend on the state
 //! before it.
 
+mod between_cuts;
 mod checkpoint_gate;
 mod checkpoints;
 mod format;
@@ -60,9 +61,11 @@ use crate::cold_index::{Counts, NamedSnapshot};
 use crate::failing_compactions::{FLUSH, HOLD_ROOM};
 use crate::held_room::HeldRoom;
 use crate::hybrid_log::{HeldSegments, HybridLog};
-use crate::planted::{Planted, between_cuts, is_planted};
 use crate::store::{Shared, Store};
 
+use between_cuts::between_cuts;
+#[cfg(all(test, not(any(loom, shuttle))))]
+pub(crate) use between_cuts::meanwhile_between_cuts;
 use checkpoint_gate::CheckpointGate;
 pub(crate) use checkpoints::Checkpoints;
 pub(crate) use format::{Committed, Identity, LogUnits, SUPERBLOCK, SUPERBLOCK_KIND, Span};
@@ -239,9 +242,6 @@ impl Shared {
             return Ok(());
         }
         let committed = Committed { number: committed.number + 1, ..committed };
-        if is_planted(Planted::RemovedBeforeNamed) {
-            self.remove_below(&committed)?;
-        }
         let superblock = checkpointer.superblock.as_mut().ok_or(Error::Closed)?;
         let outcome = superblock.commit(&*self.host.device, &committed.encode());
         if outcome.as_ref().is_err_and(|error| !error.is_retryable()) {
@@ -282,17 +282,10 @@ impl Shared {
     /// counts.
     fn cut_cold(&self, tails: OfEach<LogAddress>) -> ([Option<LogAddress>; 2], Counts) {
         let Some(cold) = &self.cold else { return Default::default() };
-        let cut_cold = || self.cut(Some(&cold.log), tails[1]);
-        let cut_chunks = || cold.index.cut_and_count(|| self.cut(Some(&cold.chunk_log), tails[2]));
-        if is_planted(Planted::CutsSwapped) {
-            let cold_cut = cut_cold();
-            between_cuts();
-            let (chunk_cut, counts) = cut_chunks();
-            return ([cold_cut, chunk_cut], counts);
-        }
-        let (chunk_cut, counts) = cut_chunks();
+        let cut_chunks = || self.cut(Some(&cold.chunk_log), tails[2]);
+        let (chunk_cut, counts) = cold.index.cut_and_count(cut_chunks);
         between_cuts();
-        ([cut_cold(), chunk_cut], counts)
+        ([self.cut(Some(&cold.log), tails[1]), chunk_cut], counts)
     }
 
     /// Cuts a log. Nothing is done if nothing was appended since the last commit: then nothing was

@@ -52,7 +52,6 @@ use crate::address::LogAddress;
 use crate::cold::Cold;
 use crate::held_room::RoomToCompact;
 use crate::hybrid_log::HybridLog;
-use crate::planted::{Planted, is_planted};
 use crate::store::Shared;
 
 pub(crate) use compactions::Compactions;
@@ -94,7 +93,7 @@ impl Shared {
             self.hot.log.shift_read_only(until);
             return Ok(false);
         }
-        if !self.checkpoints.gate.allows(until) && !is_planted(Planted::GatePassed) {
+        if !self.checkpoints.gate.allows(until) {
             // A checkpoint is being cut; that is soon over.
             return Ok(false);
         }
@@ -151,8 +150,7 @@ impl Shared {
         let compacted = &self.compactions.cold.figures;
         let geometry = &cold.log.geometry;
         let figures = self.figures_of(&cold.log, compacted);
-        let named = cold.unnamed_from.clip(until);
-        let until = if is_planted(Planted::LivenessOfUnnamed) { until } else { named };
+        let until = cold.unnamed_from.clip(until);
         let until = geometry.segment_begin(geometry.segment(until));
         if until <= figures.begin {
             return Ok(false);

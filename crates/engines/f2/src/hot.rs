@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire};
 use crate::address::LogAddress;
 use crate::hash_index::HashIndex;
 use crate::hybrid_log::HybridLog;
-use crate::planted::{Planted, is_planted};
+use crate::planted::{Planted, mutant};
 
 /// The hot log and its index.
 pub(crate) struct Hot {
@@ -38,9 +38,7 @@ impl Hot {
     pub(crate) fn shift_begin(&self, to: LogAddress) {
         // Counted before it moves: a thread that sees the new beginning sees the new count [O3 of
         // `ops`].
-        if is_planted(Planted::BegunUncounted) {
-            self.log.shift_begin(to);
-        }
+        mutant!(Planted::BegunUncounted, (), self.log.shift_begin(to));
         self.truncations.fetch_add(1, AcqRel);
         self.log.shift_begin(to);
         self.scrubs.fetch_add(1, AcqRel);

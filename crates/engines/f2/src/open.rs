@@ -29,8 +29,8 @@ use crate::address::LogAddress;
 use crate::admission::Admission;
 use crate::checkpoint::recover::rebuild;
 use crate::checkpoint::{
-    Checkpoint, Checkpointer, Checkpoints, Committed, Identity, LogUnits, OfEach, SUPERBLOCK,
-    SUPERBLOCK_KIND, Span,
+    Checkpointer, Checkpoints, Committed, Identity, LogUnits, OfEach, SUPERBLOCK, SUPERBLOCK_KIND,
+    Span,
 };
 use crate::cold::{Cold, LiveBytes, Unnamed};
 use crate::cold_index::{self, CHUNKS, ColdIndex, Directory};
@@ -42,7 +42,6 @@ use crate::hybrid_log::{Geometry, HybridLog, RecordReads, Segments, StoreParts};
 use crate::memory_use::StoreMemory;
 use crate::ops::disk_lookup::reads::LookupReads;
 use crate::options::{BACKGROUND_PAGES, MemoryPlan, Options};
-use crate::planted::{Planted, is_planted};
 use crate::store::{Background, Recovery, Shared, Store};
 use crate::upkeep::Upkeep;
 
@@ -286,7 +285,7 @@ impl Store {
         let hot = Hot::new(index, hot.go_on(&parts), identity.hash_seed);
         let cache = plan.read_cache(&parts);
         let recovery = Recovery {
-            checkpoint: reported_checkpoint(&committed),
+            checkpoint: committed.checkpoint(),
             time: host.environment.now() - begun,
             hot_log_time,
             chunk_log_time,
@@ -323,14 +322,6 @@ fn dead_bytes(tombstones: u64, index: &HashIndex, committed: &Committed) -> Dead
     let bytes = committed.hot.bytes() + committed.cold_live_bytes;
     let keys = index.figures().entries + committed.counts.entries;
     DeadBytes::found(tombstones, usual_bytes(bytes, keys))
-}
-
-/// Returns the checkpoint that the store reports as the one it was opened from.
-fn reported_checkpoint(committed: &Committed) -> Checkpoint {
-    match is_planted(Planted::RecoveredUntold) {
-        true => Checkpoint::default(),
-        false => committed.checkpoint(),
-    }
 }
 
 /// The least memory, in bytes of a host's budget, that the store in this directory is opened with:

@@ -1,12 +1,9 @@
-//! Bugs that models and tests plant to show that they would be found; nothing outside of them.
+//! The mutants that models plant to show that they find them; a normal build has none.
+//!
+//! Each is in the product as one line, and has a row in `docs/reliability/planted-f2.md`. Ordinary
+//! tests find other mutants: the patches in `reliability/mutants/f2`.
 
-#[cfg(all(test, not(any(loom, shuttle))))]
-pub(crate) use in_tests::{
-    before_link, between_cuts, is_planted, meanwhile_before_link, meanwhile_between_cuts,
-    must_be_found,
-};
-#[cfg(any(loom, shuttle, not(test)))]
-pub(crate) use sync::planted::is_planted;
+pub(crate) use sync::mutant;
 pub(crate) use sync::planted::relaxed_if;
 
 /// A way to break an index, a record in memory, the read cache, or a lookup.
@@ -22,7 +19,7 @@ pub(crate) enum Planted {
     NoSecondLook,
     /// A splitter does not wait for tentative entries.
     NoWaitForTentative,
-    /// An inserter does not look whether the bucket was trimmed.
+    /// An inserter checks the bucket's lock alone: it misses a trim that has ended.
     TrimsUncounted,
     /// [F2] is left out where a bucket is trimmed.
     NoFenceInTrim,
@@ -73,11 +70,6 @@ pub(crate) enum Planted {
     EvictedBlindly,
     /// A record that gets a second chance takes its entry back, whatever was linked since.
     KeptBlindly,
-    /// A lookup that reaches a chain's end believes it, whatever was truncated meanwhile.
-    ChainEndBelieved,
-    /// A lookup takes an address that a chunk names, and that the cold log has dropped, for another
-    /// key's record.
-    GoneBelieved,
     /// An evicted page is filled again although a thread may still read it.
     FreedEarly,
     /// A copy is cached although the entry is not the noted one.
@@ -105,7 +97,7 @@ pub(crate) enum Planted {
     BlockUnfilled,
     /// Credit is granted as if each record were written once.
     CreditForOneAttempt,
-    /// Reserved pages are counted after the log was found to have room.
+    /// A writer reads the sum of the reserved pages before it counts its own.
     PagesCountedLate,
     /// A writer that waits for pages believes that one flush has made room for them.
     RoomBelieved,
@@ -123,89 +115,4 @@ pub(crate) enum Planted {
     CutByLooking,
     /// The part below a cut is written out although a thread may still change it.
     CutWithoutEpoch,
-    /// Files are removed before the superblock that does not need them is committed.
-    RemovedBeforeNamed,
-    /// The hot log begins behind records that no chunk names yet.
-    BegunBeforeNamed,
-    /// Cold-to-cold compaction checks the liveness of records that hot-to-cold has not named yet.
-    LivenessOfUnnamed,
-    /// Records above a cut of the hot log move before the cold index is cut.
-    GatePassed,
-    /// The cold log is cut before the chunk log.
-    CutsSwapped,
-    /// A thread that abandons an allocation leaves a hole.
-    GivenUpUnstamped,
-    /// A delete of a key without a chain in the hot index leaves no tombstone.
-    TombstoneLeftOut,
-    /// A read-modify-write that reaches a tombstone continues to the cold log.
-    TombstonePassed,
-    /// A writer does a compaction that is due.
-    CompactedByWriter,
-    /// A compaction cannot continue if it meets a record whose chain has no entry in the hot index.
-    EntryWanted,
-    /// A store that was opened does not report the checkpoint that it was opened from.
-    RecoveredUntold,
-}
-
-/// Called when the chunk log is cut and the cold log is not, or the other way round: only tests do
-/// anything there.
-#[cfg(any(loom, shuttle, not(test)))]
-#[inline]
-pub(crate) const fn between_cuts() {}
-
-/// Called when a record is written and not linked yet: only tests do anything there.
-#[cfg(any(loom, shuttle, not(test)))]
-#[inline]
-pub(crate) const fn before_link() {}
-
-/// Without a checker, for schedules that a test makes by itself: on the thread that plants it.
-#[cfg(all(test, not(any(loom, shuttle))))]
-mod in_tests {
-    use std::cell::Cell;
-
-    use super::Planted;
-
-    /// Work that is done once at some place.
-    type Work = Option<Box<dyn FnOnce()>>;
-
-    thread_local! {
-        static PLANTED: Cell<Option<Planted>> = const { Cell::new(None) };
-        static BETWEEN_CUTS: Cell<Work> = const { Cell::new(None) };
-        static BEFORE_LINK: Cell<Work> = const { Cell::new(None) };
-    }
-
-    /// Has this thread do `work` once, between two cuts of a checkpoint.
-    pub(crate) fn meanwhile_between_cuts(work: impl FnOnce() + 'static) {
-        BETWEEN_CUTS.set(Some(Box::new(work)));
-    }
-
-    /// Does the work that is set for this place.
-    pub(crate) fn between_cuts() {
-        if let Some(work) = BETWEEN_CUTS.take() {
-            work();
-        }
-    }
-
-    /// Has this thread do `work` once, when it has written the next record of a put and not linked
-    /// it. The thread is protected, so the work must not wait for memory.
-    pub(crate) fn meanwhile_before_link(work: impl FnOnce() + 'static) {
-        BEFORE_LINK.set(Some(Box::new(work)));
-    }
-
-    /// Does the work that is set for this place.
-    pub(crate) fn before_link() {
-        if let Some(work) = BEFORE_LINK.take() {
-            work();
-        }
-    }
-
-    /// `test` fails with the bug planted, and says `how`.
-    pub(crate) fn must_be_found(bug: Planted, how: &str, test: impl FnOnce()) {
-        sync::planted::must_be_found(&PLANTED, bug, how, test);
-    }
-
-    /// Whether this bug is planted.
-    pub(crate) fn is_planted(bug: Planted) -> bool {
-        PLANTED.get() == Some(bug)
-    }
 }

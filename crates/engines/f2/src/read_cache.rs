@@ -46,7 +46,7 @@ use crate::address::LogAddress;
 use crate::hash_index::{HashIndex, Slot};
 use crate::hybrid_log::StoreParts;
 use crate::key_hash::KeyHash;
-use crate::planted::{Planted, is_planted};
+use crate::planted::{Planted, mutant};
 use crate::record::{Live, Read, Shape};
 use evict::Outcome;
 use figures::Counters;
@@ -222,8 +222,9 @@ impl ReadCache {
         may_make: bool,
     ) -> bool {
         let slot = match seen.slot {
-            Some(_) if is_planted(Planted::CachedUnseen) => index.find_or_create(hash),
-            Some(slot) if slot.address() != LogAddress::NONE => slot,
+            Some(slot) if slot.address() != LogAddress::NONE => {
+                mutant!(Planted::CachedUnseen, slot, index.find_or_create(hash))
+            }
             // An entry without an address may have been added and removed. Records that were linked
             // since are above every truncation counted then; an entry below a later one is freed
             // only when we are no longer protected.
@@ -231,9 +232,8 @@ impl ReadCache {
             _ => {
                 let slot = index.find_or_create(hash);
                 let is_same = slot.address() == LogAddress::NONE;
-                let is_untruncated =
-                    truncations() == seen.truncations || is_planted(Planted::TruncatedUnseen);
-                if !is_same || !is_untruncated {
+                let is_whole = truncations() == seen.truncations;
+                if !is_same || mutant!(Planted::TruncatedUnseen, !is_whole, false) {
                     return false;
                 }
                 slot
@@ -256,7 +256,7 @@ impl ReadCache {
     ) -> bool {
         let slot = index.find(hash);
         let seen = Seen { slot, log_head: noted.log_head, truncations: noted.truncations };
-        if seen.note().address != noted.address && !is_planted(Planted::NotedUncompared) {
+        if mutant!(Planted::NotedUncompared, seen.note().address != noted.address, false) {
             self.counters.miss(hash);
             return false;
         }

@@ -10,7 +10,7 @@ use engine::{
     Stats, Updated, Updates, Visit, Wait,
 };
 use sync::epoch::Epochs;
-use workers::{Group, StopToken};
+use workers::Group;
 
 use crate::admission::Admission;
 use crate::checkpoint::{Checkpoint, Checkpoints};
@@ -23,7 +23,7 @@ use crate::hybrid_log::HybridLog;
 use crate::key_hash::KeyHash;
 use crate::memory_use::StoreMemory;
 use crate::ops::disk_lookup::reads::LookupReads;
-use crate::planted::{Planted, is_planted};
+use crate::planted::{Planted, mutant};
 use crate::read_cache::ReadCache;
 use crate::upkeep::Upkeep;
 
@@ -110,9 +110,6 @@ impl Engine for Store {
     }
 
     fn reserve(&self, demand: &Demand<'_>, wait: Wait) -> Result<Option<Reservation<'_>>> {
-        if is_planted(Planted::CompactedByWriter) {
-            self.shared.compact_if_due(&StopToken::default())?;
-        }
         self.shared.reserve(demand, wait)
     }
 
@@ -164,9 +161,7 @@ impl Engine for Store {
     }
 
     fn close(&self) -> Result<()> {
-        if !is_planted(Planted::ClosedUnsaid) {
-            self.shared.health.close();
-        }
+        mutant!(Planted::ClosedUnsaid, self.shared.health.close(), ());
         let panics = self.shared.background.workers.stop();
         // The next opening removes files that stay.
         let _left: Result<()> = self.shared.leave_room();

@@ -36,7 +36,7 @@ use sync::{RwLock, RwLockReadGuard};
 use super::chunk::{Name, Prefix};
 use super::{BASE_BITS, LEVEL_MAX};
 use crate::address::LogAddress;
-use crate::planted::{Planted, is_planted, relaxed_if};
+use crate::planted::{Planted, mutant, relaxed_if};
 
 const COUNT_SHIFT: u32 = LogAddress::BITS;
 /// The greatest number of entries that a word can have; it also represents every greater number.
@@ -154,7 +154,7 @@ impl Directory {
             let level = self.level();
             let name = prefix.name(level);
             let word = self.load(name.number);
-            if self.level() == level || is_planted(Planted::NoSecondLookAtLevel) {
+            if mutant!(Planted::NoSecondLookAtLevel, self.level() == level, true) {
                 return (name, word);
             }
         }
@@ -201,18 +201,14 @@ impl Directory {
 impl Changer<'_> {
     /// Whether the chunk's level is that of the directory, and so stays. [R2]
     pub(super) fn has_level(&self, name: Name) -> bool {
-        self.directory.level() == name.level || is_planted(Planted::NoLookAtLevelToChange)
+        mutant!(Planted::NoLookAtLevelToChange, self.directory.level() == name.level, true)
     }
 
     /// Puts `new` in the place of `seen`, if that is still there. [R1]
     pub(super) fn replace(&self, name: Name, seen: Word, new: Word) -> bool {
         debug_assert!(self.has_level(name), "R2");
         let word = self.directory.word(name.number);
-        let seen = if is_planted(Planted::ChangeWithoutCompare) {
-            word.load(Ordering::Acquire)
-        } else {
-            seen.0
-        };
+        let seen = mutant!(Planted::ChangeWithoutCompare, seen.0, word.load(Ordering::Acquire));
         // [W1]
         let order = relaxed_if(Planted::RelaxedChange, Ordering::AcqRel);
         word.compare_exchange(seen, new.0, order, Ordering::Relaxed).is_ok()

@@ -34,7 +34,6 @@ use crate::cold::Cold;
 use crate::cold_index::{Change, Puts, SortedPuts};
 use crate::compaction::Copied;
 use crate::hybrid_log::{Scan, Stretch};
-use crate::planted::{Planted, is_planted};
 use crate::position::Position;
 use crate::store::Shared;
 
@@ -139,9 +138,6 @@ impl Shared {
             self.in_company(move || work.run());
             let notes = std::mem::take(&mut *step.notes.lock());
             copied += notes.copied;
-            if is_planted(Planted::BegunBeforeNamed) {
-                self.truncate(step.moved_until());
-            }
             self.apply_notes(cold, notes, stop)?;
             if stop.is_stopping() {
                 return Ok(None);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use workers::Class;
 
 use crate::address::LogAddress;
-use crate::planted::{Planted, is_planted};
+use crate::planted::{Planted, mutant};
 use crate::store::Shared;
 
 /// Buckets that are scrubbed before the task looks whether it should stop.
@@ -18,7 +18,7 @@ impl Shared {
         let shared = Arc::clone(self);
         // [C3]
         let scrub = move || shared.queue_scrub(to);
-        if is_planted(Planted::ScrubbedEarly) { scrub() } else { self.epochs.bump_with(scrub) }
+        mutant!(Planted::ScrubbedEarly, self.epochs.bump_with(scrub), scrub());
     }
 
     fn queue_scrub(self: &Arc<Self>, begin: LogAddress) {

@@ -9,7 +9,7 @@ use super::chain::Chain;
 use super::entry::Entry;
 use super::slot::Slot;
 use super::{HashIndex, LogAddress};
-use crate::planted::{Planted, is_planted};
+use crate::planted::{Planted, mutant};
 use crate::spin_wait::SpinWait;
 
 /// Result of a look through a bucket's lines.
@@ -92,17 +92,13 @@ impl HashIndex {
         own: &'a AtomicU64,
     ) -> Option<Slot<'a>> {
         let made = Entry::occupied(tag, LogAddress::NONE);
-        if is_planted(Planted::SinglePhase) {
-            return Entry::FREE.replace(made, own).then(|| Slot::new(own, made));
-        }
         if !Entry::FREE.replace(Entry::tentative(tag), own) {
             return None;
         }
         // [F1]
-        if !is_planted(Planted::NoFenceInInsert) {
-            fence(Ordering::SeqCst);
-        }
-        match self.look_around(bucket, seen, tag, own) {
+        mutant!(Planted::NoFenceInInsert, fence(Ordering::SeqCst), ());
+        let look = || self.look_around(bucket, seen, tag, own);
+        match mutant!(Planted::SinglePhase, look(), Verdict::Alone) {
             Verdict::Alone => {
                 made.store(own);
                 Some(Slot::new(own, made))
@@ -116,12 +112,8 @@ impl HashIndex {
 
     fn look_around(&self, bucket: Bucket<'_>, seen: Control, tag: u16, own: &AtomicU64) -> Verdict {
         let control = bucket.control();
-        let is_same = if is_planted(Planted::TrimsUncounted) {
-            control.level() == seen.level() && !control.is_locked()
-        } else {
-            control.is_as(seen)
-        };
-        if !is_same && !is_planted(Planted::NoSecondLook) {
+        let is_same = mutant!(Planted::TrimsUncounted, control.is_as(seen), !control.is_locked());
+        if mutant!(Planted::NoSecondLook, !is_same, false) {
             return Verdict::GiveWay;
         }
         let mut behind_own = false;

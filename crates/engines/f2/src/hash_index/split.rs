@@ -18,7 +18,7 @@ use super::bucket::{Bucket, Control, ENTRIES};
 use super::entry::Entry;
 use super::overflow::OverflowPool;
 use super::{HashIndex, LEVEL_MAX};
-use crate::planted::{Planted, is_planted, relaxed_if};
+use crate::planted::{Planted, mutant, relaxed_if};
 use crate::spin_wait::SpinWait;
 
 /// Entries a bucket may have on average before the table should double: of seven. With this number
@@ -136,14 +136,10 @@ impl HashIndex {
         let bucket = self.table.bucket(number);
         let Some(control) = lock(bucket, level) else { return };
         // [F2]
-        if !is_planted(Planted::NoFenceInSplit) {
-            fence(Ordering::SeqCst);
-        }
+        mutant!(Planted::NoFenceInSplit, fence(Ordering::SeqCst), ());
         let moves = |entry: Entry| entry.tag() >> level & 1 == 1;
         let child = self.table.bucket(number + self.table.buckets(level));
-        if is_planted(Planted::PublishedEarly) {
-            child.publish(Control::new(level + 1, 0));
-        }
+        mutant!(Planted::PublishedEarly, (), child.publish(Control::new(level + 1, 0)));
         let mut filling = Filling::new(&self.overflow, child);
         for place in self.lines(bucket, control).flat_map(Bucket::entries) {
             if let Some(frozen) = freeze(place, moves) {
@@ -191,14 +187,12 @@ fn freeze(place: &AtomicU64, moves: impl Fn(Entry) -> bool) -> Option<Entry> {
             return None;
         }
         if entry.is_occupied() {
-            if is_planted(Planted::NoFreeze) || entry.replace(entry.frozen(), place) {
+            if mutant!(Planted::NoFreeze, entry.replace(entry.frozen(), place), true) {
                 return Some(entry.frozen());
             }
-        } else if is_planted(Planted::NoWaitForTentative) {
-            return None;
         } else {
             // Tentative: resolved in a few steps of its owner, which waits for no splitter.
-            spin_wait.wait();
+            mutant!(Planted::NoWaitForTentative, spin_wait.wait(), return None);
         }
     }
 }

@@ -20,7 +20,7 @@ use sync::epoch::Epochs;
 use super::HashIndex;
 use super::bucket::{Bucket, Control};
 use super::entry::Entry;
-use crate::planted::{Planted, is_planted};
+use crate::planted::{Planted, mutant};
 
 /// Overflow buckets came since the last trim, as a share of the buckets: then it is time for
 /// another.
@@ -38,10 +38,8 @@ impl Trimmed {
     /// Calls `release` with them once all threads that are protected now have left protection.
     /// The caller is not protected.
     pub(crate) fn when_unseen(self, epochs: &Epochs, release: impl FnOnce(Self) + Send + 'static) {
-        if is_planted(Planted::ReusedEarly) {
-            return release(self);
-        }
-        epochs.bump_with(move || release(self));
+        let release = move || release(self);
+        mutant!(Planted::ReusedEarly, epochs.bump_with(release), release());
     }
 
     /// How many they are.
@@ -105,9 +103,7 @@ impl HashIndex {
             return;
         }
         // [F2]
-        if !is_planted(Planted::NoFenceInTrim) {
-            fence(Ordering::SeqCst);
-        }
+        mutant!(Planted::NoFenceInTrim, fence(Ordering::SeqCst), ());
         let taken_before = taken.0.len();
         let (mut first, mut kept) = (seen.overflow(), None::<Bucket<'_>>);
         let mut number = first;
@@ -140,7 +136,7 @@ fn is_empty(line: Bucket<'_>) -> bool {
 fn close(line: Bucket<'_>) -> u32 {
     loop {
         let control = line.control();
-        if is_planted(Planted::LeftOpen) || line.change(control, control.locked()) {
+        if mutant!(Planted::LeftOpen, line.change(control, control.locked()), true) {
             return control.overflow();
         }
     }

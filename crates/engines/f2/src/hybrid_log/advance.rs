@@ -14,7 +14,7 @@ use workers::Class;
 use super::HybridLog;
 use super::read_only::{Cut, when_nobody_changes};
 use crate::address::LogAddress;
-use crate::planted::{Planted, is_planted, relaxed_if};
+use crate::planted::{Planted, mutant, relaxed_if};
 
 impl HybridLog {
     /// The address below which no thread reads in memory any more.
@@ -123,7 +123,7 @@ impl HybridLog {
         let log = Arc::clone(self);
         // [H3]
         let give_up = move || log.give_up_below(to);
-        if is_planted(Planted::GivenUpEarly) { give_up() } else { self.epochs.bump_with(give_up) }
+        mutant!(Planted::GivenUpEarly, self.epochs.bump_with(give_up), give_up());
     }
 
     /// Abandons everything below `to`. The files stay until [`super::Segments::remove_below`].

@@ -18,7 +18,7 @@ use sync::thread::yield_now;
 
 use super::{BLOCK_BYTES, Geometry, HybridLog};
 use crate::address::LogAddress;
-use crate::planted::{Planted, is_planted};
+use crate::planted::{Planted, mutant};
 
 /// Bits of the tail's offset in addition to those of a page: two thousand threads may each be late
 /// by the longest record.
@@ -86,8 +86,8 @@ impl HybridLog {
         if offset + bytes <= page_bytes {
             return Ok(at);
         }
-        if offset < page_bytes && !is_planted(Planted::EndUnfilled) {
-            self.live(at).write_filler(page_bytes - offset);
+        if offset < page_bytes {
+            mutant!(Planted::EndUnfilled, self.live(at).write_filler(page_bytes - offset), ());
         }
         Err(PageFull(page))
     }
@@ -105,7 +105,7 @@ impl HybridLog {
         }
         loop {
             let word = self.tail.load(Ordering::Relaxed);
-            if self.geometry.tail_parts(word).0 != page && !is_planted(Planted::TurnedTwice) {
+            if mutant!(Planted::TurnedTwice, self.geometry.tail_parts(word).0 != page, false) {
                 return true;
             }
             let turned = self.geometry.tail_word(next, 0);
@@ -204,8 +204,9 @@ impl HybridLog {
     pub(super) fn fill_block(&self, tail: u64) {
         let (page, offset) = self.geometry.tail_parts(tail);
         let missing = self.end_of_block(tail).0 - tail;
-        if missing > 0 && !is_planted(Planted::BlockUnfilled) {
-            self.live(self.geometry.page_begin(page).plus(offset)).write_filler(missing);
+        if missing > 0 {
+            let at = self.geometry.page_begin(page).plus(offset);
+            mutant!(Planted::BlockUnfilled, self.live(at).write_filler(missing), ());
         }
     }
 }

@@ -18,7 +18,7 @@ use workers::Group;
 use super::{BLOCK_BYTES, HybridLog};
 use crate::address::LogAddress;
 use crate::held_room::HeldRoom;
-use crate::planted::{Planted, is_planted};
+use crate::planted::{Planted, mutant};
 use crate::record::{WORD_BYTES, stamp};
 
 /// The flushes of a log: the one in progress, and the task that makes the next ones.
@@ -96,8 +96,7 @@ impl HybridLog {
     /// writer that waits for room may flush while its store is closed. It would take a released
     /// segment for a new one, and remove its file.
     pub(crate) fn close(&self) {
-        let waits = !is_planted(Planted::ClosedUnderFlush);
-        let _flusher = waits.then(|| self.flushes.flusher.lock());
+        let _flusher = mutant!(Planted::ClosedUnderFlush, Some(self.flushes.flusher.lock()), None);
         self.segments.close();
     }
 

@@ -30,7 +30,7 @@ use sync::atomic::{AtomicU64, Ordering};
 use sync::epoch::Epochs;
 
 use crate::address::LogAddress;
-use crate::planted::{Planted, is_planted};
+use crate::planted::{Planted, mutant};
 
 /// The border, and whether it is held, in one word: every operation that changes anything in place
 /// reads it.
@@ -65,14 +65,17 @@ impl ReadOnly {
     /// returns the tail word that follows when the tail's block is ended, and the address of that
     /// end.
     pub(super) fn cut(&self, tail: &AtomicU64, end: impl Fn(u64) -> (u64, LogAddress)) -> Cut {
-        if !is_planted(Planted::CutWithoutHold) {
-            self.0.fetch_or(Self::HELD, Ordering::AcqRel);
-        }
+        mutant!(Planted::CutWithoutHold, self.hold(), ());
         let tail = end_block(tail, &end);
         let (_, at) = end(tail);
         let has_moved = self.get() < at;
         self.change(|word| Some((word & !Self::HELD).max(at.get())));
         Cut { tail, at, has_moved }
+    }
+
+    /// Does step 1.
+    fn hold(&self) {
+        self.0.fetch_or(Self::HELD, Ordering::AcqRel);
     }
 
     fn change(&self, change: impl Fn(u64) -> Option<u64>) -> bool {
@@ -92,24 +95,13 @@ pub(super) struct Cut {
 /// Does step 2 and returns the tail before it. A tail that does not change is exchanged too:
 /// otherwise an allocation that does not know of the hold could follow.
 fn end_block(tail: &AtomicU64, end: impl Fn(u64) -> (u64, LogAddress)) -> u64 {
-    let mut word = tail.load(Ordering::Acquire);
-    loop {
-        let (ended, _) = end(word);
-        if ended == word && is_planted(Planted::CutByLooking) {
-            return word;
-        }
-        match tail.compare_exchange(word, ended, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(before) => return before,
-            Err(now) => word = now,
-        }
-    }
+    let end = |word| Some(end(word).0);
+    let next = |word| mutant!(Planted::CutByLooking, end(word), end(word).filter(|it| *it > word));
+    tail.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).unwrap_or_else(|before| before)
 }
 
 /// Runs `action` once no thread changes anything in place below the new `READ_ONLY` [H2 of the
 /// log].
 pub(super) fn when_nobody_changes(epochs: &Epochs, action: impl FnOnce() + Send + 'static) {
-    match is_planted(Planted::CutWithoutEpoch) {
-        true => action(),
-        false => epochs.bump_with(action),
-    }
+    mutant!(Planted::CutWithoutEpoch, epochs.bump_with(action), action());
 }

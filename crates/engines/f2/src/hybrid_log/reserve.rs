@@ -35,7 +35,7 @@ use sync::{CachePadded, Mutex};
 
 use super::HybridLog;
 use super::geometry::BLOCK_BYTES;
-use crate::planted::{Planted, is_planted};
+use crate::planted::{Planted, mutant};
 use crate::spin_wait::SpinWait;
 
 /// Counters for the credit of short writes. Threads share them.
@@ -112,10 +112,8 @@ impl HybridLog {
     /// R2.
     pub(crate) fn has_credit_room(&self) -> bool {
         let page_bytes = self.geometry.page_bytes();
-        let wanted = match is_planted(Planted::CreditForOneAttempt) {
-            true => page_bytes / CREDITS_PARTS,
-            false => page_bytes * ROOM_PARTS.0 / ROOM_PARTS.1 + BLOCK_BYTES,
-        };
+        let wanted = page_bytes * ROOM_PARTS.0 / ROOM_PARTS.1 + BLOCK_BYTES;
+        let wanted = mutant!(Planted::CreditForOneAttempt, wanted, page_bytes / CREDITS_PARTS);
         let reserved = self.granted.pages.load(SeqCst);
         let (page, offset) = self.tail_page_and_offset();
         reserved == 0 && offset + wanted <= page_bytes
@@ -125,14 +123,12 @@ impl HybridLog {
     /// R3.
     fn take_pages(&self, bytes: u64) -> Option<Reservation<'_>> {
         let pages = self.pages_to_reserve(bytes);
-        let is_late = is_planted(Planted::PagesCountedLate);
-        if is_late && !self.has_room_for_pages(self.granted.pages.load(SeqCst) + pages) {
-            return None;
-        }
-        let reserved = self.granted.pages.fetch_add(pages, SeqCst) + pages;
+        let counted = &self.granted.pages;
+        let count = || counted.fetch_add(pages, SeqCst);
+        let before = mutant!(Planted::PagesCountedLate, count(), counted.load(SeqCst).min(count()));
         // From here on a drop returns them.
         let room = Reservation::new(self, pages, PAGES);
-        (is_late || self.has_room_for_pages(reserved)).then_some(room)
+        self.has_room_for_pages(before + pages).then_some(room)
     }
 
     fn has_room_for_pages(&self, reserved: u64) -> bool {
@@ -263,9 +259,7 @@ impl HybridLog {
                 return Ok(Reservation::uncounted());
             }
             self.make_room(reserved + self.spare_pages() + 1)?;
-            if is_planted(Planted::RoomBelieved) {
-                return Ok(room);
-            }
+            mutant!(Planted::RoomBelieved, (), return Ok(room));
         }
     }
 

@@ -45,7 +45,7 @@ use crate::cold_index::Lookup;
 use crate::hybrid_log::{Place, ReadOutcome, RecordRead};
 use crate::key_hash::KeyHash;
 use crate::ops::Found;
-use crate::planted::{Planted, is_planted};
+use crate::planted::{Planted, mutant};
 use crate::read_cache::Noted;
 use crate::record::Read;
 use crate::store::Shared;
@@ -119,11 +119,9 @@ impl Shared {
         into: &mut Vec<u8>,
     ) -> InMemory {
         // Before the entry is read [O3].
-        let mut truncations = self.hot.truncations();
+        let truncations = self.hot.truncations();
         let found = self.hot.index.find(hash);
-        if is_planted(Planted::CountedLate) {
-            truncations = self.hot.truncations();
-        }
+        let truncations = mutant!(Planted::CountedLate, truncations, self.hot.truncations());
         let seen = self.cache.seen(found, truncations);
         if self.cache.read(&seen, hash, key, into) {
             return InMemory::Value;
@@ -255,8 +253,7 @@ impl DiskLookup {
                 return Ok(self.wants(At::HotRecord, read));
             }
             // [L4]
-            let is_end = shared.hot.truncations() == self.beyond.chain.truncations;
-            if is_end || is_planted(Planted::ChainEndBelieved) {
+            if shared.hot.truncations() == self.beyond.chain.truncations {
                 return match shared.cold {
                     Some(_) => self.search_cold(shared, key, true, into),
                     None => Ok(Progress::Absent),
@@ -311,11 +308,6 @@ impl DiskLookup {
                     continue;
                 }
                 Place::Disk => drop(guard),
-                Place::Truncated if is_planted(Planted::GoneBelieved) => {
-                    wants_chunk = false;
-                    self.others += 1;
-                    continue;
-                }
                 Place::Truncated => {
                     drop(guard);
                     self.gone.again()?;

@@ -171,11 +171,6 @@ fn an_insert_that_forgets_the_beginning_is_found() {
 }
 
 #[test]
-fn a_chains_end_that_is_believed_is_found() {
-    must_be_found(Planted::ChainEndBelieved, ABSENT, 1, read_beside_a_copy);
-}
-
-#[test]
 fn a_beginning_that_moves_uncounted_is_found() {
     must_be_found(Planted::BegunUncounted, ABSENT, 2, read_beside_a_copy);
 }

@@ -27,7 +27,7 @@ use crate::hybrid_log::PageFull;
 use crate::key_hash::KeyHash;
 use crate::ops::Found;
 use crate::ops::disk_lookup::{Beyond, DiskLookup, Progress};
-use crate::planted::{Planted, is_planted};
+use crate::planted::{Planted, mutant};
 use crate::record::{InPlace, Live, Read, Shape};
 use crate::scratch::Scratch;
 use crate::store::Shared;
@@ -288,9 +288,6 @@ impl Shared {
             Found::OnDisk(from) => return beyond(from),
             Found::Nothing => return beyond(LogAddress::NONE),
         };
-        if is_planted(Planted::TombstonePassed) && record.read(value) == Read::Tombstone {
-            return beyond(LogAddress::NONE);
-        }
         if at >= mutable && record.rmw_in_place(operator, value) == InPlace::Done {
             return Ok(Attempt::Done);
         }
@@ -334,15 +331,12 @@ impl Shared {
     /// since. The caller is protected since before it read `head`. [O4]
     fn has_nothing_since(&self, head: LogAddress, key: &[u8], needed: &ReadForUpdate) -> bool {
         let until = needed.beyond.chain.log_head.plus(1);
-        let found = match is_planted(Planted::NewPartUnsearched) {
-            true => Found::Nothing,
-            false => self.walk(head, until, key),
-        };
+        let walk = || self.walk(head, until, key);
+        let found = mutant!(Planted::NewPartUnsearched, walk(), Found::Nothing);
         // A record that was linked since may have left the log again. One that leaves from now on
         // stays on its chain while we are protected, so that a link from `head` would fail.
-        let is_all_there =
-            self.hot.log.begin() <= needed.start || is_planted(Planted::BeginUnlookedAt);
-        is_all_there && matches!(found, Found::Nothing)
+        let is_whole = self.hot.log.begin() <= needed.start;
+        mutant!(Planted::BeginUnlookedAt, is_whole, true) && matches!(found, Found::Nothing)
     }
 
     /// Appends `change` and links it in place of the address that `slot` was read with.

@@ -7,7 +7,6 @@ use crate::hash_index::Slot;
 use crate::hybrid_log::PageFull;
 use crate::key_hash::KeyHash;
 use crate::ops::Found;
-use crate::planted::{Planted, before_link, is_planted};
 use crate::record::{InPlace, Shape};
 use crate::store::Shared;
 
@@ -26,7 +25,7 @@ impl Shared {
     /// tombstone, unless there is no chain and no cold log.
     pub(crate) fn delete(&self, key: &[u8], room: &Reservation<'_>) -> Result<()> {
         let hash = self.hash(key);
-        if self.cold.is_some() && !is_planted(Planted::TombstoneLeftOut) {
+        if self.cold.is_some() {
             return self.with_room(room, || {
                 let slot = self.hot.index.find_or_create(hash);
                 self.replace(slot, hash, key, None)
@@ -60,7 +59,6 @@ impl Shared {
         loop {
             let at = self.hot.log.try_allocate(shape.bytes() as u64)?;
             self.hot.log.live(at).write(self.cache.log_head(slot.address()), key, value);
-            before_link();
             if self.link(slot, hash, at, |_| true).is_ok() {
                 self.compactions.dead.note_replaced(shape.bytes() as u64);
                 return Ok(());

@@ -7,7 +7,7 @@ use super::ring::{Ring, Tending};
 use crate::address::LogAddress;
 use crate::hash_index::{HashIndex, Slot};
 use crate::key_hash::KeyHash;
-use crate::planted::{Planted, is_planted};
+use crate::planted::{Planted, mutant};
 use crate::record::Read;
 
 /// Share of the records examined in one call, as a divisor, that get a second chance at most. So
@@ -70,7 +70,7 @@ impl Ring {
         key: &[u8],
         value: &mut Vec<u8>,
     ) -> bool {
-        let is_its = |slot: &Slot<'_>| slot.address() == at || is_planted(Planted::KeptBlindly);
+        let is_its = |slot: &Slot<'_>| mutant!(Planted::KeptBlindly, slot.address() == at, true);
         let slot = index.find(hash).filter(is_its);
         let (Some(slot), record) = (slot, self.live(at)) else { return false };
         let Some(to) = tending.allocate(record.bytes() as u64) else { return false };
@@ -83,7 +83,7 @@ impl Ring {
     fn free_below(&self, page: u64) {
         let borders = Arc::clone(&self.borders);
         let free = move || borders.free_below(page);
-        if is_planted(Planted::FreedEarly) { free() } else { self.epochs.bump_with(free) }
+        mutant!(Planted::FreedEarly, self.epochs.bump_with(free), free());
     }
 }
 
@@ -92,7 +92,7 @@ impl Ring {
 fn unlink(index: &HashIndex, hash: KeyHash, at: LogAddress, log_head: LogAddress) -> bool {
     loop {
         let Some(slot) = index.find(hash) else { return false };
-        if slot.address() != at && !is_planted(Planted::EvictedBlindly) {
+        if mutant!(Planted::EvictedBlindly, slot.address() != at, false) {
             return false;
         }
         let led_back = match log_head {

@@ -20,7 +20,7 @@ use crate::address::LogAddress;
 use crate::checkers::{self, run};
 use crate::hash_index::HashIndex;
 use crate::key_hash::KeyHash;
-use crate::planted::{Planted, is_planted};
+use crate::planted::{Planted, mutant};
 
 const SEED: u64 = 3;
 /// A record of a key and a value of a byte each.
@@ -78,7 +78,7 @@ impl Shared {
     fn move_to_cold(&self, at: LogAddress) {
         self.cold.store(at.get(), Ordering::Release);
         self.truncations.fetch_add(1, Ordering::AcqRel);
-        let is_over = Arc::new(AtomicBool::new(is_planted(Planted::ScrubbedEarly)));
+        let is_over = Arc::new(AtomicBool::new(mutant!(Planted::ScrubbedEarly, false, true)));
         let over = Arc::clone(&is_over);
         self.epochs.bump_with(move || over.store(true, Ordering::Release));
         while !is_over.load(Ordering::Acquire) {

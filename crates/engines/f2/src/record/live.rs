@@ -20,7 +20,7 @@ use sync::atomic::{AtomicU64, Ordering, fence};
 
 use super::layout::{Header, Shape, State, WORD_BYTES};
 use crate::address::LogAddress;
-use crate::planted::{Planted, is_planted, relaxed_if};
+use crate::planted::{Planted, mutant, relaxed_if};
 use crate::spin_wait::SpinWait;
 
 const CACHE_LINE_BYTES: usize = 64;
@@ -83,11 +83,7 @@ impl<'a> Live<'a> {
 
     /// Marks a record that was never linked, so that scans of the log pass it by.
     pub(crate) fn invalidate(self) {
-        let given_up = match is_planted(Planted::GivenUpUnstamped) {
-            true => 0,
-            false => self.header().invalidated().0,
-        };
-        self.0[0].store(given_up, Ordering::Relaxed);
+        self.0[0].store(self.header().invalidated().0, Ordering::Relaxed);
     }
 
     /// Remembers that a record of the read cache was read; writes only if that is new.
@@ -133,12 +129,9 @@ impl<'a> Live<'a> {
                 if !state.is_tombstone() {
                     load_bytes(&self.0[shape.value_at()..], shape.value_bytes, into);
                 }
-                if !is_planted(Planted::NoFenceInRead) {
-                    fence(Ordering::Acquire);
-                }
-                if self.0[1].load(Ordering::Relaxed) == state.0
-                    || is_planted(Planted::NoSecondLookAtState)
-                {
+                mutant!(Planted::NoFenceInRead, fence(Ordering::Acquire), ());
+                let now = self.0[1].load(Ordering::Relaxed);
+                if mutant!(Planted::NoSecondLookAtState, now == state.0, true) {
                     return if state.is_tombstone() { Read::Tombstone } else { Read::Value };
                 }
             }
@@ -156,9 +149,7 @@ impl<'a> Live<'a> {
             }
             if !state.is_locked() && self.exchange(state, state.locked()) {
                 // [V1]
-                if !is_planted(Planted::NoFenceInLock) {
-                    fence(Ordering::Release);
-                }
+                mutant!(Planted::NoFenceInLock, fence(Ordering::Release), ());
                 return Some(Locked { record: self, was: state });
             }
             spin_wait.wait();
@@ -167,9 +158,7 @@ impl<'a> Live<'a> {
 
     /// Declares that the record never changes again, and waits for a change under way. [V3]
     pub(crate) fn seal(self) {
-        if is_planted(Planted::NoSeal) {
-            return;
-        }
+        mutant!(Planted::NoSeal, (), return);
         let mut spin_wait = SpinWait::new();
         loop {
             let state = self.state();
@@ -252,10 +241,7 @@ impl Locked<'_> {
     }
 
     fn seal(self) -> InPlace {
-        if is_planted(Planted::NoSeal) {
-            return InPlace::Declined;
-        }
-        let sealed = self.was.sealed();
+        let sealed = mutant!(Planted::NoSeal, self.was.sealed(), self.was);
         self.unlock(sealed);
         InPlace::Declined
     }

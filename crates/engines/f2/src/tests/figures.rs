@@ -6,7 +6,7 @@ use device::{Device, FaultDevice, Mode, OperationKind};
 use engine::{Engine, Stats};
 use sync::locks::Mutex;
 
-use super::planted::at_each;
+use super::interleaving::at_each;
 use super::stores::{Bench, key, value};
 use super::two_logs::{KEYS, cold_store, push_out, small_cold, small_hot};
 

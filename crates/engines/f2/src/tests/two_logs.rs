@@ -83,7 +83,7 @@ fn what_several_threads_copy_in_the_cold_log_is_found_behind_it() {
 
 /// D1: in the reference the tombstone is lost, and the cold version comes back.
 #[test]
-pub(super) fn d1_a_delete_does_not_uncover_the_cold_version() {
+fn d1_a_delete_does_not_uncover_the_cold_version() {
     let bench = cold_store(small_hot());
     bench.put(&key(1), &value(1, 1, 8));
     for number in 0..KEYS {
@@ -102,7 +102,7 @@ pub(super) fn d1_a_delete_does_not_uncover_the_cold_version() {
 
 /// D2: in the reference the read-modify-write continues from the deleted cold value.
 #[test]
-pub(super) fn d2_a_tombstone_is_found_and_absent_for_a_read_modify_write() {
+fn d2_a_tombstone_is_found_and_absent_for_a_read_modify_write() {
     let bench = Bench::open(small_hot());
     for number in 0..KEYS {
         bench.rmw(&key(number), &mut Add);
@@ -142,7 +142,7 @@ fn d3_compaction_meets_keys_that_were_put_and_deleted_at_once() {
 /// The same with entries that were removed: the reference removes them when it deletes, here the
 /// test does.
 #[test]
-pub(super) fn d3_compaction_meets_keys_whose_entries_are_gone() {
+fn d3_compaction_meets_keys_whose_entries_are_gone() {
     // These keys take half of the hot log's limit, so that no compaction is due meanwhile.
     const DELETED: u64 = 250;
     let bench = Bench::open_by_hand(device::memory(), small_hot(), 3);

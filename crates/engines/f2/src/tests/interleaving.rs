@@ -1,6 +1,4 @@
-//! Bugs planted in the store, each with the test that finds it (`docs/reliability/planted-f2.md`).
-//! The file also has the tests that put one step of a compaction or a checkpoint into the middle of
-//! another.
+//! One step of a compaction, a checkpoint or a session in the middle of another.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -10,25 +8,12 @@ use device::{Device, FaultDevice, Faults, OperationKind, SimulatedDisk};
 use engine::{At, BlockingWrites, Engine, Lookup, Op};
 use reads::InFlightReads;
 use sync::locks::Mutex;
-use sync::planted::must_fail;
 use workers::StopToken;
 
-use super::defects::{
-    d9_user_operations_never_work_off_a_compaction, nothing_is_lost_behind_what_is_given_up,
-};
-use super::prefix::{
-    d10_recovery_reports_the_checkpoint, never_resurrects, single_log,
-    what_lies_above_a_cut_does_not_move_while_the_cold_index_is_not_cut,
-};
 use super::stores::{Add, Bench, count, key, value};
-use super::two_logs::{
-    d1_a_delete_does_not_uncover_the_cold_version,
-    d2_a_tombstone_is_found_and_absent_for_a_read_modify_write,
-    d3_compaction_meets_keys_whose_entries_are_gone, small_cold,
-};
+use super::two_logs::small_cold;
 use crate::address::LogAddress;
-use crate::checkpoint::SUPERBLOCK;
-use crate::planted::{Planted, meanwhile_between_cuts, must_be_found};
+use crate::checkpoint::meanwhile_between_cuts;
 use crate::{Options, check};
 
 /// Keys of a store. Their records take more than the hot log's disk space, and the records that one
@@ -36,8 +21,6 @@ use crate::{Options, check};
 const KEYS: u64 = 2_500;
 /// Rounds of hot-to-cold compaction, not all of which have work.
 const ROUNDS: u64 = 4;
-/// Random runs for one bug, each of which finds it with a chance of nine tenths or more.
-const RUNS: usize = 6;
 
 /// Returns options without a cache, so that every key is searched in the logs. The cold log has
 /// small segments, and is compacted as soon as there is anything in it.
@@ -124,6 +107,7 @@ fn compact_with(
 }
 
 /// Every key that moves from the hot to the cold log is found before each operation of the device.
+#[test]
 fn every_key_is_found_at_each_operation_of_a_compaction() {
     let looks = compact_with(&[OperationKind::Read, OperationKind::Write], |bench| {
         must_have(bench, 7, "in the middle of a round");
@@ -133,6 +117,7 @@ fn every_key_is_found_at_each_operation_of_a_compaction() {
 }
 
 /// A whole round of cold-to-cold compaction comes before each read of a hot-to-cold one.
+#[test]
 fn nothing_is_lost_to_a_cold_compaction_at_each_read_of_a_hot_one() {
     let rounds = compact_with(&[OperationKind::Read], |bench| {
         let shared = &bench.store.shared;
@@ -148,6 +133,7 @@ fn nothing_is_lost_to_a_cold_compaction_at_each_read_of_a_hot_one() {
 }
 
 /// Records move to the cold log between the cut of its chunks and the cut of the log itself.
+#[test]
 fn every_record_that_a_chunk_names_is_in_the_checkpoint() {
     let disk = SimulatedDisk::new(1, Faults::none());
     let bench = Arc::new(Bench::open_by_hand(Arc::clone(&disk) as _, options(), 1));
@@ -247,93 +233,4 @@ fn d8_a_session_begins_and_ends_in_the_middle_of_a_checkpoint() {
 fn d8_sessions_begin_and_end_in_the_middle_of_everything() {
     d8_sessions_begin_and_end_at_each_operation_of_a_compaction();
     d8_a_session_begins_and_ends_in_the_middle_of_a_checkpoint();
-}
-
-#[test]
-fn each_step_beside_another_loses_nothing() {
-    every_key_is_found_at_each_operation_of_a_compaction();
-    nothing_is_lost_to_a_cold_compaction_at_each_read_of_a_hot_one();
-    every_record_that_a_chunk_names_is_in_the_checkpoint();
-}
-
-/// Does random runs, most of which have the power cut that shows a bug.
-fn many_never_resurrect(options: Options, faults: Faults) {
-    for _ in 0..RUNS {
-        never_resurrects(options.clone(), faults.clone());
-    }
-}
-
-#[test]
-fn a_superblock_that_is_not_synced_is_found() {
-    let faults = Faults { unsynced_name: Some(SUPERBLOCK), ..Faults::none() };
-    let test = || many_never_resurrect(small_cold(), faults);
-    must_fail("a superblock that is not synced", "", test);
-}
-
-#[test]
-fn files_that_go_before_that_is_named_are_found() {
-    for options in [small_cold(), single_log()] {
-        let test = || many_never_resurrect(options, Faults::none());
-        must_be_found(Planted::RemovedBeforeNamed, "the store opens", test);
-    }
-}
-
-#[test]
-fn a_log_that_begins_before_its_records_are_named_is_found() {
-    let test = every_key_is_found_at_each_operation_of_a_compaction;
-    must_be_found(Planted::BegunBeforeNamed, "in the middle of a round", test);
-}
-
-#[test]
-fn a_liveness_check_of_unnamed_records_is_found() {
-    let test = nothing_is_lost_to_a_cold_compaction_at_each_read_of_a_hot_one;
-    must_be_found(Planted::LivenessOfUnnamed, "the get is answered", test);
-}
-
-#[test]
-fn records_that_pass_the_checkpoint_gate_are_found() {
-    let test = what_lies_above_a_cut_does_not_move_while_the_cold_index_is_not_cut;
-    must_be_found(Planted::GatePassed, "what is above the cut has moved", test);
-}
-
-#[test]
-fn cuts_in_the_wrong_order_are_found() {
-    let test = every_record_that_a_chunk_names_is_in_the_checkpoint;
-    must_be_found(Planted::CutsSwapped, "a checkpoint is damaged", test);
-}
-
-#[test]
-fn an_allocation_that_is_given_up_as_a_hole_is_found() {
-    let test = nothing_is_lost_behind_what_is_given_up;
-    must_be_found(Planted::GivenUpUnstamped, "an allocation was left without a record", test);
-}
-
-#[test]
-fn a_delete_that_leaves_no_tombstone_is_found() {
-    let test = d1_a_delete_does_not_uncover_the_cold_version;
-    must_be_found(Planted::TombstoneLeftOut, "right after its delete", test);
-}
-
-#[test]
-fn an_update_that_passes_a_tombstone_is_found() {
-    let test = d2_a_tombstone_is_found_and_absent_for_a_read_modify_write;
-    must_be_found(Planted::TombstonePassed, "left: 3", test);
-}
-
-#[test]
-fn a_compaction_that_wants_an_entry_is_found() {
-    let test = d3_compaction_meets_keys_whose_entries_are_gone;
-    must_be_found(Planted::EntryWanted, "a chain has no entry", test);
-}
-
-#[test]
-fn a_recovery_that_says_nothing_is_found() {
-    let test = d10_recovery_reports_the_checkpoint;
-    must_be_found(Planted::RecoveredUntold, "left: Checkpoint { number: 0", test);
-}
-
-#[test]
-fn a_write_that_works_off_a_compaction_is_found() {
-    let test = d9_user_operations_never_work_off_a_compaction;
-    must_be_found(Planted::CompactedByWriter, "log_begin", test);
 }
