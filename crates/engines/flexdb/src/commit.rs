@@ -57,6 +57,7 @@ use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
 use codec::SeqNo;
 use engine::{Error, Result};
 use flexspace::space::{self, Together};
+use sync::mutant;
 use workers::Class;
 
 use crate::background_errors::COMMIT;
@@ -66,12 +67,10 @@ use crate::index;
 use crate::index::{Index, Key};
 use crate::memtable::{Batch, Memtable};
 use crate::pair::StoreHeader;
-use crate::planted::{Planted, is_planted};
+use crate::planted::Planted;
 use crate::state::{self, Base, Pinned, State};
 use crate::store::Shared;
 use changing::Changing;
-#[cfg(all(test, not(shuttle)))]
-pub(crate) use defragment_idle::an_interval_that_is_changed_while_it_is_read_keeps_its_changes;
 #[cfg(all(test, not(shuttle)))]
 pub(crate) use plan::TAIL_MAX;
 use reclaim_deletes::is_for_want_of_room;
@@ -199,18 +198,13 @@ impl Shared {
             let committed = shared.commit_oldest(u64::MAX);
             // Until here a thread that sealed a memtable found this task and queued none: its task
             // would wait for this one, on a thread of the pool on which others plan.
-            if !is_planted(Planted::QueuedTillLate) {
-                shared.writes.is_commit_queued.store(false, SeqCst);
-            }
+            shared.writes.is_commit_queued.store(false, SeqCst);
             shared.writes.commits.end(number, &committed.clone().map(drop));
             match committed {
                 Ok(_) => _ = shared.schedule_commit(u64::MAX),
                 Err(failure) => {
                     shared.background.errors.fail(COMMIT, &failure, &shared.host.environment);
                 }
-            }
-            if is_planted(Planted::QueuedTillLate) {
-                shared.writes.is_commit_queued.store(false, SeqCst);
             }
         };
         // A pool that is stopping runs nothing more, and no thread waits for it.
@@ -260,23 +254,14 @@ impl Shared {
         let newest = batch.newest();
         let pins = self.pins_below(newest);
         let floor = state.floor_without(Some(&batch));
-        let replaced_by = match is_planted(Planted::LeftOutUnreached) {
-            true => SeqNo::ZERO,
-            false => batch.replaced_by(),
-        };
-        let reached = self.host.barrier.reach(newest.max(floor).max(replaced_by))?;
+        let reached = self.host.barrier.reach(newest.max(floor).max(batch.replaced_by()))?;
         // Below the newest write nothing is missing in the journal: numbers above the journal's are
         // of writes that were refused, or are not journaled.
         let persisted = floor.min(reached.max(newest)).max(self.writes.persisted());
-        let is_cut =
-            |pin: &SeqNo| !state.pinned.contains_key(pin) && !is_planted(Planted::PinPassed);
+        let is_cut = |pin: &SeqNo| !state.pinned.contains_key(pin);
         let cuts = pins.into_iter().filter(is_cut).collect();
         // Its base holds segments.
         drop(state);
-        if is_planted(Planted::PersistedEarly) {
-            self.with_room(&mut committer, |space, _| self.put_header(space, persisted))?;
-            self.noted(self.space.sync())?;
-        }
         let work = Work { batch: &batch, cuts, persisted };
         let put =
             |space: &mut Together<'_>, committer: &mut Committer| self.put(space, committer, &work);
@@ -334,9 +319,7 @@ impl Shared {
         let youngest = batch.first()?.id();
         // The thread that replaced the newest one may not have sealed it yet, and a writer may be
         // writing.
-        if !is_planted(Planted::CommittedUnsealed) {
-            batch.iter().for_each(|memtable| memtable.seal());
-        }
+        batch.iter().for_each(|it| mutant!(Planted::CommittedUnsealed, it.seal(), ()));
         if self.host.barrier.is_journaled() {
             batch.iter().for_each(|memtable| self.mark_replaced(state, memtable, youngest));
         }
@@ -449,7 +432,7 @@ impl Shared {
         let base = Arc::new(self.base_of(&committer.index)?);
         let install = self.state.lock();
         let Some(state) = self.state.load_full() else { return Err(Error::Closed) };
-        let pinned = self.pinned_after(&state, committer.kept.clone(), None);
+        let pinned = self.pinned_after(&state, &committer.kept, None);
         self.state.replace(state.with_base(base, None, pinned));
         drop(install);
         state::release_state(state, &self.host);
@@ -459,9 +442,7 @@ impl Shared {
 
     /// Makes the content of the space durable, which has everything up to `persisted`.
     fn make_durable(&self, persisted: SeqNo) -> Result<()> {
-        if !is_planted(Planted::CommitUnsynced) {
-            self.noted(self.space.sync())?;
-        }
+        self.noted(self.space.sync())?;
         self.writes.note_persisted(persisted);
         Ok(())
     }
@@ -473,20 +454,18 @@ impl Shared {
         // From now on readers look in the base for the pairs that they found in the memtable (A1
         // and A2 of `pairs`; S3).
         let changing = self.cache.pairs.change();
-        if self.options.pairs && !is_planted(Planted::PairLeft) {
+        if self.options.pairs {
             let memtables = committed.memtables().iter();
             memtables.for_each(|memtable| memtable.each_key(&mut |key| changing.forget(key)));
         }
         let install = self.state.lock();
         let Some(state) = self.state.load_full() else { return Err(Error::Closed) };
-        let pinned = self.pinned_after(&state, kept, Some(committed));
-        if is_planted(Planted::TakenOutFirst) {
-            let before = Arc::clone(&state.base);
-            let without = state.with_base(before, Some(committed), pinned.clone());
-            self.state.replace(without);
-            sync::thread::yield_now();
-        }
-        let next = state.with_base(base, Some(committed), pinned);
+        let next = |base| {
+            let pinned = self.pinned_after(&state, &kept, Some(committed));
+            state.with_base(base, Some(committed), pinned)
+        };
+        mutant!(Planted::TakenOutFirst, (), self.state.replace(next(Arc::clone(&state.base))));
+        let next = next(base);
         let commits = next.commits;
         self.state.replace(next);
         changing.done(commits);
@@ -501,13 +480,12 @@ impl Shared {
     fn pinned_after(
         &self,
         state: &State,
-        kept: BTreeMap<SeqNo, Arc<Base>>,
+        kept: &BTreeMap<SeqNo, Arc<Base>>,
         committed: Option<&Batch>,
     ) -> BTreeMap<SeqNo, Pinned> {
         let held = self.host.sequence.pins();
         let mut pinned = state.pinned.clone();
-        let is_kept = |seqno: &SeqNo| held.contains(seqno) && !is_planted(Planted::PinsForgotten);
-        pinned.retain(|seqno, _| is_kept(seqno));
+        pinned.retain(|seqno, _| held.contains(seqno));
         for (seqno, left) in &mut pinned {
             // A writer that was slow has put a write to a younger memtable than later ones.
             let committed = committed.map_or(&[][..], Batch::memtables).iter();
@@ -515,7 +493,7 @@ impl Shared {
             left.memtables.splice(0..0, slow.cloned());
         }
         for (seqno, base) in kept {
-            pinned.insert(seqno, Pinned { base, memtables: Vec::new() });
+            pinned.insert(*seqno, Pinned { base: Arc::clone(base), memtables: Vec::new() });
         }
         pinned
     }

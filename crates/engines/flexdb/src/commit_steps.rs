@@ -20,8 +20,6 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use sync::Mutex;
 use workers::Group;
 
-use crate::planted::{Planted, is_planted};
-
 /// Parts of the room that is left when a commit begins. More parts make a wait shorter, and waits
 /// more frequent: with updates that take 0.2 s to be put, a step takes 20 ms.
 pub(crate) const STEPS: u64 = 16;
@@ -145,8 +143,7 @@ impl CommitSteps {
     }
 
     fn set_allowed(&self, progress: &Progress) {
-        let allowed = if is_planted(Planted::Unpaced) { ALL } else { progress.allowed() };
-        self.allowed.store(allowed, Relaxed);
+        self.allowed.store(progress.allowed(), Relaxed);
     }
 
     /// Returns the bytes that memtables may take now.

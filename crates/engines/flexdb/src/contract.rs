@@ -10,10 +10,11 @@ use engine::{
     KeyRange, Lookup, Op, Pin, Ranges, Reservation, ResizableMemory, Result, Stats, Visit, Wait,
     walk_in_order,
 };
+use sync::mutant;
 
 use crate::driver::DRIVER;
 use crate::error::from_space;
-use crate::planted::{Planted, is_planted};
+use crate::planted::Planted;
 use crate::store::Shared;
 
 /// All pairs sorted in a space, in place. Open it with [`Store::open`], use it through [`Engine`].
@@ -100,7 +101,7 @@ impl Engine for Store {
         // Waits for the end of a commit on a caller's thread: otherwise a part of it would be made
         // durable below.
         let mut committer = shared.committer.lock();
-        let install = (!is_planted(Planted::ClosedUninstalled)).then(|| shared.state.lock());
+        let install = mutant!(Planted::ClosedUninstalled, Some(shared.state.lock()), None);
         shared.state.clear();
         drop(install);
         // Not one that a commit may have left in the middle, nor of a store that has failed.

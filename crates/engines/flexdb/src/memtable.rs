@@ -43,8 +43,9 @@ use arena::skip_list::SkipList;
 use codec::SeqNo;
 use memtable::{MemtableSet, Versions};
 use sync::atomic::AtomicU64;
+use sync::mutant;
 
-use crate::planted::{Planted, is_planted};
+use crate::planted::Planted;
 pub(crate) use batch::{Batch, BatchWalker};
 use filter::Filter;
 pub(crate) use walk::{Update, Walker};
@@ -96,10 +97,7 @@ impl Memtable {
     /// The one that takes this one's place. Everything up to `visible` is finished.
     pub(crate) fn successor(&self, visible: SeqNo) -> Arc<Self> {
         let applied = self.memtable_set().applied();
-        let finished = match is_planted(Planted::FloorPassesOpen) {
-            true => applied,
-            false => visible.min(applied),
-        };
+        let finished = mutant!(Planted::FloorPassesOpen, visible.min(applied), applied);
         Self::new(finished.max(self.floor()), self.memtable_set())
     }
 

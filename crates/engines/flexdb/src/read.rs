@@ -17,7 +17,6 @@ use crate::error::{DATA, from_space};
 use crate::index::{Head, Interval, Part, Parts, Tail};
 use crate::memtable::Found;
 use crate::pair::{Pair, StoreHeader};
-use crate::planted::{Planted, is_planted};
 use crate::state::{Base, State};
 use crate::store::Shared;
 
@@ -243,10 +242,10 @@ impl Shared {
             Part::Update(_) => {
                 let pair = Pair::take(&mut Reader::new(&bytes));
                 let (_, pair) = pair.map_err(|damage| damage.at(DATA, cold.begin()))?;
-                if pair.key != key && !is_planted(Planted::AlikeBelieved) {
+                if pair.key != key {
                     return Ok(None);
                 }
-                is_kept = pair.value.is_some() || has_main || is_planted(Planted::TombstoneAlone);
+                is_kept = pair.value.is_some() || has_main;
                 [pairs, &bytes].concat()
             }
             Part::Newest(index) => {

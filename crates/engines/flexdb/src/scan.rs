@@ -17,7 +17,6 @@ use flexspace::Found;
 use crate::block::Block;
 use crate::index::Interval;
 use crate::memtable::Walker;
-use crate::planted::{Planted, is_planted};
 use crate::state::Base;
 use crate::store::Shared;
 
@@ -164,8 +163,7 @@ impl Walk {
     }
 
     fn moment(&self) -> SeqNo {
-        let is_on = self.last.is_some() && is_planted(Planted::TwoMoments);
-        if is_on { SeqNo::MAX } else { self.pin.seqno() }
+        self.pin.seqno()
     }
 
     fn is_full(&self) -> bool {

@@ -18,7 +18,7 @@
 
 mod format;
 #[cfg(all(test, not(shuttle)))]
-pub(crate) mod tests;
+mod tests;
 
 use std::sync::Arc;
 
@@ -30,7 +30,6 @@ use flexspace::Mapping;
 use crate::index::{self, Head, Index, IndexSnapshot, Interval, START};
 use crate::options::Options;
 use crate::pair::StoreHeader;
-use crate::planted::{Planted, is_planted};
 pub(crate) use format::FORMAT;
 use format::{BLOCK_BYTES, BLOCK_HEAD_BYTES, Stored};
 use memory_budget::Account;
@@ -93,9 +92,7 @@ pub(crate) fn store(device: &dyn Device, index: &IndexSnapshot, of: Wanted) -> R
     if !block.is_empty() {
         writing.put(&block)?;
     }
-    if !is_planted(Planted::IndexUnsynced) {
-        writing.file.sync(SyncKind::Data)?;
-    }
+    writing.file.sync(SyncKind::Data)?;
     device.rename(UNFINISHED, FILE)?;
     device.sync_dir("")?;
     Ok(())
@@ -189,8 +186,7 @@ impl<E: Iterator<Item = Mapping>> Reading<E> {
         let file = device.open(FILE, Mode::Read)?;
         let bytes = read(&*file, 0, format::Head::BYTES)?;
         let head = format::Head::decode(&bytes).map_err(|damage| damage.at(FILE, 0))?;
-        let life = if is_planted(Planted::StoredBelieved) { wanted.life } else { head.life };
-        if (Wanted { life, space_bytes: head.space_bytes }) != wanted {
+        if (Wanted { life: head.life, space_bytes: head.space_bytes }) != wanted {
             return Ok(None);
         }
         let (offset, checksum) = (format::Head::BYTES as u64, head.checksum());

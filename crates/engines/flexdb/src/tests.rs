@@ -5,7 +5,7 @@
 #[cfg(not(shuttle))]
 mod coarsen_index;
 #[cfg(not(shuttle))]
-pub(crate) mod commit_steps;
+mod commit_steps;
 #[cfg(not(shuttle))]
 pub(crate) mod commits;
 #[cfg(not(shuttle))]

@@ -18,7 +18,6 @@ use crate::fragmented_queue::Bounds;
 use crate::index::{self, Head, Interval, Key, Lie};
 use crate::memtable::{Batch, BatchWalker};
 use crate::pair::StoreHeader;
-use crate::planted::{Planted, is_planted};
 use crate::state::Base;
 use crate::store::Shared;
 
@@ -341,9 +340,6 @@ impl<'a, 'b> Changing<'a, 'b> {
         let Some(head) = edit.pieces.first().and_then(|(_, interval)| interval.head()) else {
             return;
         };
-        if is_planted(Planted::BrokenOffUnnoted) {
-            return;
-        }
         let (bound, first) = (head.bound(), head.first_key());
         let left = Head::new(bound, first, head.lie, &self.shared.index_memory.heads);
         // Its length is between those of before and after; of the pieces there is only one yet.

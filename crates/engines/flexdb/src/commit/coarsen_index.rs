@@ -30,7 +30,6 @@ use crate::background_errors::HOLD_INDEX;
 use crate::block::Block;
 use crate::index::{self, Head, Interval, Lie};
 use crate::memory_split::IntervalLimits;
-use crate::planted::{Planted, is_planted};
 use crate::store::Shared;
 
 /// Parts of the share by which the index has to grow before it is checked again.
@@ -98,9 +97,6 @@ impl Shared {
 
     /// Joins neighbours, in the order of the keys, and returns how many fewer intervals there are.
     fn join_all(&self, committer: &mut Committer, limits: IntervalLimits) -> u64 {
-        if is_planted(Planted::NeighboursLeft) {
-            return 0;
-        }
         let (mut at, mut count) = (0, 0);
         while let Some(run) = next_run(committer, at, limits) {
             at = run.range.end;

@@ -242,5 +242,3 @@ impl Shared {
 
 #[cfg(all(test, not(shuttle)))]
 mod tests;
-#[cfg(all(test, not(shuttle)))]
-pub(crate) use tests::an_interval_that_is_changed_while_it_is_read_keeps_its_changes;

@@ -23,7 +23,6 @@ use super::plan::{Known, Planner};
 use super::{Committer, is_refused};
 use crate::fragmented_queue::InPieces;
 use crate::index;
-use crate::planted::{Planted, is_planted};
 use crate::state::Base;
 use crate::store::Shared;
 
@@ -101,9 +100,7 @@ impl Shared {
         let mut written = Written::default();
         for InPieces { head, block, .. } in intervals {
             let found = index::find(&base.index, head.bound());
-            let is_same = |there: &Arc<index::Head>| {
-                Arc::ptr_eq(there, head) || is_planted(Planted::StaleWritten)
-            };
+            let is_same = |there: &Arc<index::Head>| Arc::ptr_eq(there, head);
             let Some(found) = found.filter(|it| it.entry.head().is_some_and(is_same)) else {
                 continue;
             };

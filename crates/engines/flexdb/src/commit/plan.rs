@@ -28,7 +28,6 @@ use crate::index::{Head, Interval, Lie, START};
 use crate::memory_split::IntervalLimits;
 use crate::memtable::Update;
 use crate::pair::{Pair, StoreHeader};
-use crate::planted::{Planted, is_planted};
 use crate::read::UncachedInterval;
 use crate::state::Base;
 use crate::store::Shared;
@@ -168,8 +167,7 @@ impl Planner<'_> {
         block: &Block,
         updates: &[Update],
     ) -> Option<Edit> {
-        let merged = if is_planted(Planted::BlockLeft) { &[][..] } else { updates };
-        let fates = fates(Some(block), merged);
+        let fates = fates(Some(block), updates);
         let merging = Merging { place: None, block: Some(block), updates, fates };
         let (image, ends) = merging.image();
         if ends.is_empty() {
@@ -218,10 +216,7 @@ impl Planner<'_> {
     ) -> Option<Edit> {
         let mut data = Vec::new();
         let updates: Vec<&Update> = updates.collect();
-        let front = match is_planted(Planted::FrontBehind) {
-            true => 0,
-            false => updates.partition_point(|update| update.key() < head.first_key()),
-        };
+        let front = updates.partition_point(|update| update.key() < head.first_key());
         let (before, behind) = updates.split_at(front);
         // Before the first pair there is nothing that a tombstone could hide.
         let mut before =
@@ -281,8 +276,7 @@ impl Planner<'_> {
     /// have any of its keys (X2). If its pairs are not in order the tags stay, so that the next
     /// opening also detects that.
     fn inner_tags(&self, found: &Found<'_, Interval>, head: &Head) -> Vec<Step> {
-        let has_inner_tags = head.lie.has_inner_tags && !is_planted(Planted::InnerTagsLeft);
-        if !has_inner_tags || head.lie.is_out_of_order {
+        if !head.lie.has_inner_tags || head.lie.is_out_of_order {
             return Vec::new();
         }
         let begin = found.offset + StoreHeader::BYTES as u64;

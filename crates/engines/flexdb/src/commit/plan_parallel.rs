@@ -24,7 +24,7 @@ use codec::SeqNo;
 use engine::{Error, Result};
 use flexspace::Found;
 use memory_budget::Account;
-use sync::{Condvar, Mutex, MutexGuard};
+use sync::{Condvar, Mutex, MutexGuard, mutant};
 use workers::Class;
 
 use super::merging::bytes_of;
@@ -33,7 +33,7 @@ use super::take_updates;
 use crate::index::{self, Interval, Key};
 use crate::memory_split::{ChunkLimits, IntervalLimits};
 use crate::memtable::{Batch, BatchWalker, Update};
-use crate::planted::{Planted, is_planted};
+use crate::planted::Planted;
 use crate::state::Base;
 use crate::store::Shared;
 
@@ -146,11 +146,9 @@ impl<'a> Planning<'a> {
         loop {
             self.have_helped();
             let mut progress = self.job.progress.lock();
-            let handed = match progress.done.keys().next() {
-                Some(&first) if is_planted(Planted::OutOfTurn) => first,
-                _ => progress.handed,
-            };
-            if let Some(chunk) = progress.done.remove(&handed) {
+            let (handed, done) = (progress.handed, &mut progress.done);
+            let next = mutant!(Planted::OutOfTurn, done.remove_entry(&handed), done.pop_first());
+            if let Some((_, chunk)) = next {
                 progress.handed += 1;
                 return Some(chunk);
             }

@@ -33,7 +33,6 @@ use super::changing::Changing;
 use super::plan::Planner;
 use super::plan_parallel::bound_behind;
 use crate::memtable::{Memtable, Walker};
-use crate::planted::{Planted, is_planted};
 use crate::state::{Base, Pinned};
 use crate::store::Shared;
 
@@ -114,7 +113,7 @@ impl Shared {
             let Some((edit, count)) = planner.take_out(&found, &keys)? else { continue };
             let length: u64 = edit.pieces.iter().map(|(length, _)| u64::from(*length)).sum();
             let offset = edit.offset.wrapping_add(delta);
-            if pairs == 0 && !is_planted(Planted::RelievedUnpinned) {
+            if pairs == 0 {
                 self.pin_base(changing.committer, base, pins)?;
             }
             if changing.change(&edit, offset)? {

@@ -4,7 +4,6 @@ use codec::SeqNo;
 use engine::{Op, Reservation};
 
 use super::{IsSeen, Memtable};
-use crate::planted::{Planted, is_planted};
 
 /// The right to write to a memtable, which is not sealed meanwhile.
 pub(crate) struct Entered<'a> {
@@ -15,7 +14,7 @@ pub(crate) struct Entered<'a> {
 impl Memtable {
     /// The right to write, unless it is sealed.
     pub(crate) fn enter(&self) -> Option<Entered<'_>> {
-        let versions = self.try_enter(is_planted(Planted::SealedEntered))?;
+        let versions = self.try_enter(false)?;
         Some(Entered { memtable: self, versions })
     }
 }

@@ -108,7 +108,7 @@ fn what_a_kill_leaves_is_opened_by_its_tags() {
 /// The space has the same number of bytes and the same tags as when the index was stored, but a key
 /// in another interval.
 #[test]
-pub(crate) fn an_index_of_a_life_before_is_not_believed_where_the_space_looks_the_same() {
+fn an_index_of_a_life_before_is_not_believed_where_the_space_looks_the_same() {
     let on = |device: &Arc<dyn Device>| {
         let options = Options { tail_pairs_max: 0, interval_bytes: 256, ..options() };
         let opened = Bench::with(Arc::clone(device), Arc::new(NoJournal), 1 << 20, options);

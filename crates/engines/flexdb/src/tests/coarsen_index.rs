@@ -9,7 +9,7 @@ const LIMIT: u64 = 1 << 20;
 /// Pairs that are put in the order of their keys: no interval is written to once the next one has
 /// begun, so no existing interval grows.
 #[test]
-pub(super) fn an_index_that_is_only_added_to_keeps_near_its_share() {
+fn an_index_that_is_only_added_to_keeps_near_its_share() {
     let options = Options { interval_bytes: 256, segment_bytes_max: 8 << 10, ..small() };
     let bench = Bench::of(LIMIT, options);
     let (pairs, old) = (40_000, 8_000);

@@ -31,7 +31,7 @@ fn try_put(bench: &Bench, number: u64) -> bool {
 /// A writer that writes as fast as it can during a commit of several memtables gets room with each
 /// of its steps. So it waits for one step at most, and there is room until the last one.
 #[test]
-pub(super) fn writers_get_in_with_each_step_of_a_commit() {
+fn writers_get_in_with_each_step_of_a_commit() {
     let options = Options { memtable_bytes_max: MEMTABLE, ..small() };
     let opened = Bench::with(device::memory(), Arc::new(Journaled), BUDGET, options);
     let bench = Arc::new(opened.expect("an empty device opens"));

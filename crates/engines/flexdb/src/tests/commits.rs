@@ -17,16 +17,25 @@ use sync::locks::Mutex;
 use super::stores::{Bench, key, scan, small};
 use crate::Options;
 
-/// Random puts and deletes of keys that crowd, with flushes, little memory and reopening, against a
-/// map: in every way that an interval can be changed.
 #[test]
-pub(super) fn a_store_is_a_map_however_its_intervals_change() {
+fn a_store_is_a_map_however_its_intervals_change() {
+    let seed = std::env::var("THERMOCLINE_SEED").ok().and_then(|seed| seed.parse().ok());
+    change_intervals(seed.unwrap_or_else(|| environment::Seed::from_entropy().get()));
+}
+
+/// The same steps each time, so that a fault in the change of an interval is always found.
+#[test]
+fn a_store_is_a_map_in_the_steps_of_fixed_seeds() {
+    (0..4).for_each(change_intervals);
+}
+
+/// Makes random puts and deletes of keys that crowd, with flushes, little memory and reopening,
+/// against a map: in every way that an interval can be changed.
+fn change_intervals(seed: u64) {
     /// Of 6,000 steps, some seeds changed one interval in place.
     const STEPS: u64 = 18_000;
     /// Steps in which the number of keys grows, before it begins with few again.
     const GROWTH_STEPS: u64 = 6_000;
-    let seed = std::env::var("THERMOCLINE_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed = seed.unwrap_or_else(|| environment::Seed::from_entropy().get());
     println!(
         "seed {seed}; to replay, THERMOCLINE_SEED={seed} cargo test -p thermocline-flexdb map"
     );
@@ -351,7 +360,7 @@ fn write_over(memory_bytes: u64, options: &Options) {
 /// Room may end between two pairs of an interval that are replaced in place. The interval then has
 /// the one and lacks the other, until the commit continues after the collector.
 #[test]
-pub(super) fn a_change_that_finds_no_room_in_its_middle_is_gone_on_with() {
+fn a_change_that_finds_no_room_in_its_middle_is_continued() {
     let options = Options {
         capacity_bytes: 140 * (16 << 10),
         memtable_bytes_max: 32 << 10,
@@ -433,7 +442,7 @@ fn what_does_not_fit_is_refused_and_nothing_else_happens() {
 /// A view holds all room that is freed while it lives. Then writes are refused, and taken again
 /// once the view is dropped.
 #[test]
-pub(super) fn a_view_that_holds_all_room_stops_writes_only_while_it_is_held() {
+fn a_view_that_holds_all_room_stops_writes_only_while_it_is_held() {
     let options = Options { capacity_bytes: 140 * (16 << 10), ..small() };
     let bench = Bench::of(256 << 10, options);
     let keys = 1800;
@@ -465,7 +474,7 @@ pub(super) fn a_view_that_holds_all_room_stops_writes_only_while_it_is_held() {
 /// Deletes are taken if there is no room for anything else, and free some, before the writes that
 /// need it. An earlier view sees the pairs that they delete.
 #[test]
-pub(super) fn deletes_give_room_where_a_commit_was_refused() {
+fn deletes_give_room_where_a_commit_was_refused() {
     for holds_a_view in [false, true] {
         let options = Options { capacity_bytes: 140 * (16 << 10), ..small() };
         let bench = Bench::of(256 << 10, options);
@@ -554,7 +563,7 @@ fn a_full_device_stops_writes_only_while_it_is_full() {
 
 /// A commit that failed while there was no room refuses no write that comes when there is some.
 #[test]
-pub(super) fn a_failure_of_before_refuses_no_write() {
+fn a_failure_of_before_refuses_no_write() {
     let device = FaultDevice::new(device::memory());
     let opened = Bench::with(device.clone(), Arc::new(NoJournal), 256 << 10, small());
     let bench = opened.expect("an empty device opens");
@@ -596,7 +605,7 @@ impl engine::Barrier for Reached {
 /// Versions that a younger memtable replaces are not put into the space, once the journal has the
 /// newer ones. Versions that no younger memtable replaces are put.
 #[test]
-pub(super) fn what_is_replaced_is_not_committed_once_the_journal_has_what_replaces_it() {
+fn replaced_versions_are_not_committed_once_the_journal_has_the_newer_ones() {
     let barrier = Arc::new(Reached::default());
     let opened = Bench::with(device::memory(), barrier.clone(), 1 << 20, small());
     let bench = opened.expect("an empty device opens");

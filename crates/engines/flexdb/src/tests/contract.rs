@@ -59,7 +59,7 @@ fn a_view_shows_its_moment_however_much_is_committed() {
 }
 
 #[test]
-pub(super) fn a_scan_is_of_one_moment_whatever_is_written_while_it_goes_on() {
+fn a_scan_is_of_one_moment_whatever_is_written_while_it_goes_on() {
     for direction in [Direction::Forward, Direction::Backward] {
         let bench = Bench::new();
         (0..1000).for_each(|number| _ = bench.put(&key(number), b"before"));

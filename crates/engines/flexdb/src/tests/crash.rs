@@ -35,7 +35,7 @@ const MEMORY_BYTES: u64 = 256 << 10;
 
 /// Events that a store met in the course of some writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Met {
+struct Met {
     /// Commits that had the collector run in their middle, and segments that it emptied.
     room_made: u64,
     collected: u64,
@@ -191,7 +191,7 @@ fn judge(
 
 /// A run and its crashes. Returns the events of the writes in whose middle they were, and their
 /// number.
-pub(super) fn crashes_of_a_seed(seed: u64) -> (Met, usize) {
+fn crashes_of_a_seed(seed: u64) -> (Met, usize) {
     let mut random = Seed::from(seed).stream("flexdb crash");
     let disk = SimulatedDisk::new(seed, Faults::none());
     disk.keep_history();

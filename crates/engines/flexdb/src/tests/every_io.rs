@@ -16,7 +16,7 @@
 //!
 //! `THERMOCLINE_SEED=7 cargo test -p thermocline-flexdb --lib every_io` draws other images.
 
-pub(crate) mod scenarios;
+mod scenarios;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -157,7 +157,7 @@ fn no_more_is_written_than_is_allowed_and_those_in_most_pieces_come_first() {
 }
 
 #[test]
-pub(crate) fn an_interval_that_was_changed_since_it_was_read_keeps_its_changes() {
+fn an_interval_that_was_changed_since_it_was_read_keeps_its_changes() {
     let (bench, mut model) = in_pieces();
     pass_a_second(&bench);
     all(&bench);

@@ -495,11 +495,6 @@ fn a_close_beside_all_keeps_what_was_flushed() {
 }
 
 #[test]
-fn a_write_to_a_sealed_memtable_is_found() {
-    finds(Planted::SealedEntered, "", commits_beside_all);
-}
-
-#[test]
 fn a_commit_of_what_is_written_to_is_found() {
     finds(Planted::CommittedUnsealed, "what is there in the end", commits_beside_a_write);
 }
@@ -515,16 +510,6 @@ fn gets_that_free_what_a_commit_replaces_are_found() {
 }
 
 #[test]
-fn pins_that_commits_pass_are_found() {
-    finds(Planted::PinPassed, "a view has changed", views_beside_commits);
-}
-
-#[test]
-fn pins_that_are_forgotten_are_found() {
-    finds(Planted::PinsForgotten, "a view has changed", views_beside_commits);
-}
-
-#[test]
 fn plans_that_are_done_out_of_turn_are_found() {
     finds(Planted::OutOfTurn, "", plans_of_many_threads);
 }
@@ -537,12 +522,4 @@ fn a_floor_that_passes_open_writes_is_found() {
 #[test]
 fn a_state_that_comes_back_after_a_close_is_found() {
     finds(Planted::ClosedUninstalled, "a closed store holds", close_beside_a_seal);
-}
-
-#[test]
-fn segments_that_are_reused_under_readers_are_found() {
-    use flexspace::planted::Planted;
-    for bug in [Planted::TrailLeftBehind, Planted::ReusedUnderSnapshot] {
-        finds(bug, "", collections_beside_all);
-    }
 }

@@ -130,7 +130,7 @@ fn a_snapshot_sees_its_moment() {
 /// A kept pair is dropped by the commit that changes it, and by nothing else: not by another base
 /// either.
 #[test]
-pub(super) fn a_commit_forgets_what_it_changes() {
+fn a_commit_forgets_what_it_changes() {
     let bench = crowded();
     let shared = &bench.store.shared;
     let numbers = |first: u64| (0..300).map(move |at| at * 40 + first);

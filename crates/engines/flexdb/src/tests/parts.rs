@@ -83,7 +83,7 @@ fn parts_in_any_order_are_the_interval() {
 
 /// Keys of which an appended update's place does not tell the one from the other.
 #[test]
-pub(super) fn keys_that_are_alike_are_not_taken_for_one_another() {
+fn keys_that_are_alike_are_not_taken_for_one_another() {
     let alike = |number: &u64| {
         let update = Tail::default().appended(0, &[(1, &key(0))]).expect("few");
         update.part_of(&key(*number)) == update.part_of(&key(0))
@@ -150,7 +150,7 @@ fn a_tail_has_no_more_updates_than_are_known() {
 
 /// An update that is deleted again is not cached alone: nothing would be left that hides the pair.
 #[test]
-pub(super) fn a_tombstone_hides_the_pair_whatever_is_read_first() {
+fn a_tombstone_hides_the_pair_whatever_is_read_first() {
     for first in [3, 4, 5] {
         let (bench, mut model) = (bench(), Model::new());
         (0..10).for_each(|number| put(&bench, &mut model, &key(number), b"first"));

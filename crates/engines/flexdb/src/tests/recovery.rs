@@ -13,8 +13,7 @@ use crate::{Options, check};
 /// Intervals that were taken as one hide tags. An update that is appended to the one must not be
 /// put behind the last tag, and be lost for an opening that separates them again.
 #[test]
-pub(super) fn an_update_of_intervals_that_were_taken_as_one_is_found_whatever_is_taken_as_one_next()
-{
+fn an_update_of_intervals_that_were_taken_as_one_is_found_whatever_is_taken_as_one_next() {
     let fine = small();
     let coarse = Options { interval_bytes: 4 << 10, fragments_max: 1000, ..small() };
     let bench = Bench::of(1 << 20, fine.clone());

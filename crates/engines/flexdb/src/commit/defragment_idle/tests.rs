@@ -86,7 +86,7 @@ fn what_lies_together_is_no_slice_and_none_has_it_in_its_middle() {
 }
 
 #[test]
-pub(crate) fn an_interval_that_is_changed_while_it_is_read_keeps_its_changes() {
+fn an_interval_that_is_changed_while_it_is_read_keeps_its_changes() {
     let bench = loaded(|number| number * 1_237 % KEYS);
     let (shared, base) = (&bench.store.shared, base(&bench));
     let slice = next_slice(&base, &Key::default(), &limits());

@@ -50,7 +50,7 @@ fn write_all_kinds(run: &mut Run) {
 }
 
 #[test]
-pub(crate) fn a_commit_in_place() {
+fn a_commit_in_place() {
     let step = |run: &mut Run| {
         coming_by(run, &["intervals_in_place"], |run| {
             write_all_kinds(run);
@@ -96,7 +96,7 @@ fn a_split() {
 /// Deletes leave intervals small, and neighbours become one; some disappear. The joined one is
 /// written to.
 #[test]
-pub(crate) fn a_join() {
+fn a_join() {
     let step = |run: &mut Run| {
         let before = run.bench.intervals();
         coming_by(run, &["intervals_joined"], |run| {
@@ -126,7 +126,7 @@ pub(crate) fn a_join() {
 
 /// The tree of the space is stored, with commits before it and behind it, twice.
 #[test]
-pub(crate) fn a_checkpoint() {
+fn a_checkpoint() {
     let step = |run: &mut Run| {
         let space = run.bench.store.shared.space.clone();
         let before = space.stats();
@@ -152,7 +152,7 @@ pub(crate) fn a_checkpoint() {
 }
 
 #[test]
-pub(crate) fn a_close_that_stores_the_index() {
+fn a_close_that_stores_the_index() {
     let step = |run: &mut Run| {
         write_all_kinds(run);
         run.flush();

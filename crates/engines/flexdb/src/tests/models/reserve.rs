@@ -11,7 +11,6 @@ use sync::schedules::finds;
 
 use super::super::stores::{Bench, small};
 use super::{MEMORY_BYTES, Model, SCHEDULES};
-use crate::planted::Planted;
 use crate::{Options, Store};
 
 /// A write that is shorter than a sealed memtable.
@@ -137,11 +136,6 @@ fn a_wait_beside_a_commit_ends() {
 fn writers_that_wait_beside_a_section_go_on() {
     SCHEDULES.check("writers_that_wait_beside_a_section_go_on", reserve_beside_section);
     assert!(WAITED_BESIDE_SECTION.load(SeqCst) > 0, "no writer has waited");
-}
-
-#[test]
-fn a_commit_that_is_taken_to_be_queued_is_found() {
-    finds(Planted::QueuedTillLate, "a memtable waits", writers_that_wait);
 }
 
 #[test]
