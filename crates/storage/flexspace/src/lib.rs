@@ -63,8 +63,7 @@ mod extent;
 mod flex_tree;
 mod log;
 mod nodes;
-#[doc(hidden)]
-pub mod planted;
+mod planted;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod seed;
 mod shift_tree;

@@ -18,7 +18,6 @@ use codec::Corruption;
 use device::{Buffer, File, SyncKind};
 
 use crate::extent::Extent;
-use crate::planted::{Planted, is_planted};
 use crate::shift_tree::{Cut, NodeId, NodeImage, NodeRef};
 use crate::space::Error;
 pub use format::check_node;
@@ -263,9 +262,7 @@ impl NodeFile {
             if pages.len() >= WRITE_PAGES_MAX { self.write(&mut pages) } else { Ok(()) }
         })?;
         self.write(&mut pages)?;
-        if !is_planted(Planted::NodesUnsynced) {
-            self.file.sync(SyncKind::Data)?;
-        }
+        self.file.sync(SyncKind::Data)?;
         let root = cut.snapshot.root();
         self.count_memory();
         let place = self.places.get(&root).expect("the root is new, or was stored before");

@@ -17,8 +17,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 #[cfg(not(shuttle))]
 use sync::atomic::{AtomicU64, Ordering::Relaxed};
+use sync::mutant;
 
-use crate::planted::{Planted, is_planted};
+use crate::planted::Planted;
 
 const WORD: usize = size_of::<u64>();
 
@@ -58,9 +59,7 @@ impl SegmentBuffer {
     fn write_within(&self, index: usize, inside: usize, bytes: &[u8]) {
         let word = &self.words[index];
         let mut whole = word.load(Relaxed).to_le_bytes();
-        if is_planted(Planted::WordInSteps) {
-            word.store(0, Relaxed);
-        }
+        mutant!(Planted::WordInSteps, (), word.store(0, Relaxed));
         whole[inside..inside + bytes.len()].copy_from_slice(bytes);
         word.store(u64::from_le_bytes(whole), Relaxed);
     }

@@ -4,15 +4,12 @@
 
 use codec::{Corruption, Place};
 
-use crate::planted::{Planted, is_planted};
-
 /// Bytes of a block, the unit that is read and verified.
 pub(crate) const BLOCK_BYTES: usize = 4096;
 /// Bytes of a block that have addresses; the checksum follows.
 pub(crate) const BLOCK_PAYLOAD_BYTES: usize = BLOCK_BYTES - 4;
 
 fn place(segment: u32, block: u32, generation: u64) -> Place {
-    let generation = if is_planted(Planted::GenerationLeftOut) { 0 } else { generation };
     Place { file: u64::from(segment), offset: u64::from(block), generation }
 }
 

@@ -6,7 +6,6 @@ use device::{Buffer, Device, File, Mode, SyncKind};
 
 use super::file_name;
 use super::format::{self, LogHead, UNIT_BYTES_MIN};
-use crate::planted::{Planted, is_planted};
 
 /// Most bytes of one write, a multiple of every unit: records may be much of the memory, and are
 /// not copied as a whole.
@@ -164,9 +163,7 @@ impl LogWriter {
         let salt = self.head.salt();
         let (head, checksum) = format::encode_frame_head(salt, frames, checksum, records);
         self.write(&head, records)?;
-        if !is_planted(Planted::FrameUnsynced) {
-            self.file.sync(SyncKind::Data)?;
-        }
+        self.file.sync(SyncKind::Data)?;
         self.end = LogEnd { frames: frames + 1, checksum };
         Ok(())
     }

@@ -11,6 +11,7 @@
 
 use device::Device;
 use engine::Superblock;
+use sync::mutant;
 
 use super::ballast::Ballast;
 use super::commit::Batch;
@@ -22,7 +23,7 @@ use crate::Cut;
 use crate::extent::Extent;
 use crate::log::{self, EmptyLog, LogWriter};
 use crate::nodes::NodeFile;
-use crate::planted::{Planted, is_planted};
+use crate::planted::Planted;
 
 /// The state that one checkpoint leaves for the next.
 #[derive(Debug)]
@@ -98,9 +99,6 @@ impl Shared {
 
     fn store(&self, checkpointer: &mut Checkpointer) -> Result<(), Error> {
         let (cut, number) = self.begin_checkpoint(checkpointer)?;
-        if is_planted(Planted::SlotsFreedEarly) {
-            checkpointer.nodes.retire(&cut.retired);
-        }
         let root = self.health.stop_on(checkpointer.nodes.store(&cut))?;
         let len = cut.snapshot.len();
         let committed = Committed { log: number, len, root, ..checkpointer.committed };
@@ -108,9 +106,7 @@ impl Shared {
         let old = checkpointer.committed.log;
         self.health.stop_on(checkpointer.commit(&*self.directory.device, committed))?;
         checkpointer.count += 1;
-        if !is_planted(Planted::SlotsFreedEarly) {
-            checkpointer.nodes.retire(&cut.retired);
-        }
+        checkpointer.nodes.retire(&cut.retired);
         self.ballast.stored(checkpointer.nodes.slots().1);
         self.remove_logs(&[old])?;
         self.fit_ballast()
@@ -172,7 +168,7 @@ impl Shared {
         self.health.check_writable()?;
         let batch = self.take_batch(log, &mut writer)?;
         let (records, life) = (segment_records(&writer.segments, &self.data), writer.life);
-        let held = (!is_planted(Planted::CutLate)).then_some(writer);
+        let held = mutant!(Planted::CutLate, true, false).then_some(writer);
         let cut = self.state.write().tree.cut();
         drop(held);
         Ok(Moment { batch, cut, records, life })
@@ -189,9 +185,7 @@ impl Shared {
     ) -> Result<EmptyLog, Error> {
         reserve_slots(&self.ballast, nodes, slots)?;
         let empty = empty_log(&self.ballast, &*self.directory.device, number, records)?;
-        if !is_planted(Planted::LogUnnamed) {
-            self.directory.device.sync_dir("")?;
-        }
+        self.directory.device.sync_dir("")?;
         Ok(empty)
     }
 }

@@ -10,6 +10,7 @@
 use std::collections::BTreeSet;
 
 use device::SyncKind;
+use sync::mutant;
 use sync::thread::at_device;
 
 use super::checkpoint::begun;
@@ -17,7 +18,7 @@ use super::open::log_growth_bytes;
 use super::room::full_device;
 use super::{Error, FlexSpace, Shared, Writer};
 use crate::log::LogWriter;
-use crate::planted::{Planted, is_planted};
+use crate::planted::Planted;
 
 /// Segments whose room is released in one hold of the writers' lock, and after one commit: the rest
 /// is for the next commits, or for a writer that begins a segment.
@@ -49,11 +50,9 @@ impl Shared {
     /// Commits all changes so far (F1), and returns whether the log is so long that a checkpoint is
     /// due.
     pub(super) fn commit(&self) -> Result<bool, Error> {
-        if !self.log.has_begun() {
+        let is_taken = mutant!(Planted::SyncUnwaited, false, self.writer.lock().pending.is_empty());
+        if !self.log.has_begun() || is_taken {
             // Nothing was changed since the opening.
-            return Ok(false);
-        }
-        if is_planted(Planted::SyncUnwaited) && self.writer.lock().pending.is_empty() {
             return Ok(false);
         }
         let committed = {
@@ -128,9 +127,7 @@ impl Shared {
             return Ok(());
         }
         at_device();
-        if !is_planted(Planted::FrameBeforeData) {
-            self.health.stop_on(self.data.file.sync(SyncKind::Data))?;
-        }
+        self.health.stop_on(self.data.file.sync(SyncKind::Data))?;
         at_device();
         self.health.stop_on(log.append(&batch.records))
     }

@@ -5,7 +5,6 @@ use std::sync::{Arc, OnceLock};
 use sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use super::Error;
-use crate::planted::{Planted, is_planted};
 
 /// Whether a space still takes reads and writes.
 #[derive(Debug, Default)]
@@ -43,9 +42,7 @@ impl Health {
         result.map_err(|error| {
             let error = error.into();
             // Later calls return the first cause.
-            if !is_planted(Planted::FailurePassed) {
-                let _ = self.failure.set(Arc::new(error.clone()));
-            }
+            let _ = self.failure.set(Arc::new(error.clone()));
             error
         })
     }

@@ -30,7 +30,6 @@ use crate::data::Geometry;
 use crate::extent::Extent;
 use crate::log::{self, EmptyLog, LogEnd, LogWriter};
 use crate::nodes::NodeFile;
-use crate::planted::{Planted, is_planted};
 
 impl FlexSpace {
     /// Begins the life of this opening, unless it has begun. All that the opening has found is
@@ -91,10 +90,8 @@ impl Shared {
         self.health.check_writable()?;
         let (device, geometry) = (&*self.directory.device, self.data.geometry);
         self.stop_unless_refused(checkpointer.make_durable(&self.ballast, device))?;
-        if !is_planted(Planted::FoundUnsynced) {
-            self.health.stop_on(self.data.file.sync(SyncKind::Data))?;
-            self.health.stop_on(checkpointer.nodes.sync())?;
-        }
+        self.health.stop_on(self.data.file.sync(SyncKind::Data))?;
+        self.health.stop_on(checkpointer.nodes.sync())?;
         let life = checkpointer.committed.life + 1;
         let listed = device.list("").map_err(Error::from);
         let found = log::numbers(&self.stop_unless_refused(listed)?);

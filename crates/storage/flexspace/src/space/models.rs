@@ -309,11 +309,6 @@ fn a_close_beside_all_keeps_what_was_taken() {
 }
 
 #[test]
-fn segments_that_are_reused_under_a_snapshot_are_found() {
-    finds(Planted::ReusedUnderSnapshot, "", snapshots_beside_reuse);
-}
-
-#[test]
 fn snapshots_that_are_counted_late_are_found() {
     finds(Planted::PinnedLate, "", snapshots_beside_reuse);
 }
@@ -324,21 +319,6 @@ fn a_sync_that_does_not_wait_is_found() {
 }
 
 #[test]
-fn a_trail_that_does_not_follow_writes_is_found() {
-    finds(Planted::TrailLeftBehind, "", collection_beside_writes);
-}
-
-#[test]
-fn a_trail_that_writes_have_outrun_is_found() {
-    finds(Planted::OutrunBelieved, "", collection_beside_writes);
-}
-
-#[test]
 fn a_tree_that_is_cut_late_is_found() {
     finds(Planted::CutLate, "", checkpoints_beside_changes);
-}
-
-#[test]
-fn a_close_that_refuses_nothing_is_found() {
-    finds(Planted::ClosingUnsaid, "what is there after a close", close_beside_all);
 }

@@ -26,7 +26,6 @@ use super::{Error, FlexSpace, Options, Shared, State, Writer};
 use crate::data::{DATA, DataFile, Geometry, Segments};
 use crate::log::{self, Record};
 use crate::nodes::{NodeFile, TREE};
-use crate::planted::{Planted, is_planted};
 
 /// The lock's name.
 pub(super) const LOCK: &str = "lock";
@@ -128,11 +127,7 @@ impl FlexSpace {
         {
             // A thread that changes the space holds this lock to the end.
             let _change = shared.writer.lock();
-            if is_planted(Planted::ClosingUnsaid) {
-                shared.health.check_open()?;
-            } else {
-                shared.health.begin_close()?;
-            }
+            shared.health.begin_close()?;
         }
         if !shared.log.has_begun() {
             // Nothing was changed.

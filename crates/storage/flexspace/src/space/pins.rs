@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 
 use sync::Mutex;
 
-use crate::planted::{Planted, is_planted};
-
 /// The living pins, counted by state.
 #[derive(Debug, Default)]
 pub(super) struct Pins {
@@ -32,7 +30,7 @@ impl Pins {
     /// Returns the oldest living one of the states from `first` to `last`, both included. Of a
     /// state before the present one there will be none again once there is none.
     pub(super) fn first_of(&self, first: u64, last: u64) -> Option<u64> {
-        if first > last || is_planted(Planted::ReusedUnderSnapshot) {
+        if first > last {
             return None;
         }
         self.living.lock().range(first..=last).next().map(|(state, _)| *state)

@@ -4,11 +4,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use device::Buffer;
+use sync::mutant;
 use sync::thread::at_device;
 
 use super::{Error, FlexSpace, OpenBuffer, Shared};
 use crate::data::SegmentBuffer;
-use crate::planted::{Planted, is_planted};
+use crate::planted::Planted;
 use crate::{FlexSnapshot, Mapping};
 
 /// A state of a space that never changes. Any thread may keep it for any time: it blocks no thread,
@@ -57,7 +58,7 @@ impl Shared {
         let state = self.state.read();
         let number = state.number;
         let (tree, open) = (state.tree.snapshot(), state.open.clone());
-        let held = (!is_planted(Planted::PinnedLate)).then_some(state);
+        let held = mutant!(Planted::PinnedLate, true, false).then_some(state);
         self.pins.pin(number);
         drop(held);
         Snapshot { tree, open, number, shared: self.clone() }

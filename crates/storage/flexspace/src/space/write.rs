@@ -8,7 +8,6 @@ use sync::MutexGuard;
 use super::{Error, FlexSpace, OpenBuffer, Shared, Writer};
 use crate::data::{SegmentBuffer, SegmentWriter, Segments};
 use crate::log::{Change, Piece, Record};
-use crate::planted::{Planted, is_planted};
 use crate::{Extent, FlexSnapshot, FlexTree};
 
 /// Extents removed in one change whose nodes are freed under the readers' lock.
@@ -268,10 +267,6 @@ impl Shared {
             (state.tree.snapshot(), state.number)
         };
         let gone = subtract(&before, &mut writer.segments, change, number);
-        if is_planted(Planted::FreedEarly) {
-            let emptied = writer.segments.take_emptied();
-            writer.segments.freed(emptied);
-        }
         // A snapshot that lives has the nodes copied that are changed, so few of them have one.
         let before = (gone > FREED_EXTENTS_FEW).then_some(before);
         {

@@ -11,7 +11,6 @@ use super::victim_map::Note;
 use super::{Collected, NOTED_FEW, Pace, Tracking, VictimMap};
 use crate::data::{Geometry, SegmentView};
 use crate::log::{Change, Piece};
-use crate::planted::{Planted, must_be_found};
 use crate::space::{Error, FlexSpace, Options};
 use crate::{Extent, FlexTree};
 
@@ -139,18 +138,6 @@ fn a_trail_follows_what_is_done_while_it_is_made_and_after() {
     assert_eq!(tracking.next(10).iter().map(|at| at.offset).collect::<Vec<_>>(), [316]);
     tracking.end();
     assert!(tracking.next(10).is_empty());
-}
-
-#[test]
-fn a_trail_that_does_not_follow_is_found() {
-    let test = what_is_written_while_a_collection_copies_is_kept;
-    must_be_found(Planted::TrailLeftBehind, "", test);
-}
-
-#[test]
-fn a_trail_that_was_outrun_is_found() {
-    let test = more_changes_than_are_noted_while_a_trail_is_made_are_followed_all_the_same;
-    must_be_found(Planted::OutrunBelieved, "", test);
 }
 
 /// A writer that keeps its lock for long, as a commit of a store does, has no more noted than may

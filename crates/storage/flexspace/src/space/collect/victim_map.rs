@@ -7,7 +7,6 @@
 
 use crate::data::Geometry;
 use crate::log::Change;
-use crate::planted::{Planted, is_planted};
 use crate::{Extent, FlexSnapshot, FlexTree, Mapping};
 
 /// A tree of the victims' extents.
@@ -135,17 +134,11 @@ impl Tracking {
         match self {
             Self::Off | Self::Outrun => {}
             Self::Noting { noted, count_max } => match Note::of(change) {
-                Some(_) if noted.len() >= *count_max => {
-                    if !is_planted(Planted::OutrunBelieved) {
-                        *self = Self::Outrun;
-                    }
-                }
+                Some(_) if noted.len() >= *count_max => *self = Self::Outrun,
                 note => noted.extend(note),
             },
             Self::Following(victim_map) => {
-                let is_relocation = matches!(change, Change::Relocate { .. });
-                let is_done = is_relocation || !is_planted(Planted::TrailLeftBehind);
-                if let Some(note) = Note::of(change).filter(|_| is_done) {
+                if let Some(note) = Note::of(change) {
                     victim_map.follow(note);
                 }
             }

@@ -80,7 +80,7 @@ fn damage_anywhere_is_found_before_it_is_served() {
 
 /// A write that was lost leaves the segment's earlier content: whole blocks, of another generation.
 #[test]
-pub(super) fn a_block_of_an_earlier_life_of_its_segment_is_not_served() {
+fn a_block_of_an_earlier_life_of_its_segment_is_not_served() {
     let device = device::memory();
     let space = FlexSpace::create(device.clone(), small()).expect("a device");
     let fill = |byte: u8| {

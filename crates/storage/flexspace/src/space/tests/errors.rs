@@ -138,8 +138,8 @@ fn room_that_cannot_be_given_back_stops_the_space() {
 }
 
 #[test]
-pub(super) fn every_operation_that_fails_is_told_and_loses_nothing() {
-    let name = "every_operation_that_fails_is_told_and_loses_nothing";
+fn every_operation_that_fails_is_reported_and_loses_nothing() {
+    let name = "every_operation_that_fails_is_reported_and_loses_nothing";
     let seed = seed(name, "");
     let inner = device::memory();
     let mut seen = Seen::default();

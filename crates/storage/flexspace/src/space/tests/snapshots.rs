@@ -13,7 +13,7 @@ use crate::seed::seed;
 use crate::space::{Error, FlexSpace, Options, Snapshot};
 
 #[test]
-pub(super) fn a_snapshot_holds_the_segments_that_it_can_reach() {
+fn a_snapshot_holds_the_segments_that_it_can_reach() {
     let space = create(device::memory());
     let old: Vec<u8> = (0..100_000_u32).map(|number| (number % 249) as u8).collect();
     space.append(&old).expect("room");
