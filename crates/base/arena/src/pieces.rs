@@ -52,7 +52,6 @@ use std::sync::Arc;
 
 use sync::Mutex;
 use sync::atomic::{AtomicU64, Ordering::Relaxed};
-use sync::planted::is_planted;
 
 use crate::planted::Planted;
 use class::{Class, Taken};
@@ -351,10 +350,7 @@ impl AsMut<[u8]> for Piece {
 impl Drop for Piece {
     fn drop(&mut self) {
         self.mark(marks::NONE);
-        let is_left_late = is_planted(Planted::PieceLeftLate);
-        if !is_left_late {
-            self.bytes.leave();
-        }
+        sync::mutant!(Planted::PieceLeftLate, self.bytes.leave(), ());
         let (capacity, shared) = (self.capacity(), &self.shared);
         shared.used.fetch_sub(capacity as u64, Relaxed);
         match self.place {
@@ -368,8 +364,6 @@ impl Drop for Piece {
             }
             None => shared.note(Change { pages: -((capacity / PAGE_BYTES) as isize), idle: 0 }),
         }
-        if is_left_late {
-            self.bytes.leave();
-        }
+        sync::mutant!(Planted::PieceLeftLate, (), self.bytes.leave());
     }
 }

@@ -42,7 +42,7 @@ use std::sync::Arc;
 
 use crate::arena::Arena;
 use sync::atomic::{AtomicU64, AtomicUsize, Ordering, Ordering::Relaxed};
-use sync::planted::{is_planted, relaxed_if};
+use sync::planted::relaxed_if;
 
 use crate::planted::Planted;
 use chunks::Chunks;
@@ -164,13 +164,13 @@ impl SkipList {
             links[level].store(place.behind[level], Relaxed);
             while !self.link(place, level, at) {
                 self.find_again(place, level, &is_before);
-                if level == 0 && is_it(place.behind[0]) && !is_planted(Planted::SameNotSeen) {
+                let is_same = level == 0 && is_it(place.behind[0]);
+                if sync::mutant!(Planted::SameNotSeen, is_same, false) {
                     self.len.fetch_sub(1, Relaxed);
                     return false;
                 }
-                if !is_planted(Planted::LinkNotSetAgain) {
-                    links[level].store(place.behind[level], Relaxed);
-                }
+                let next = place.behind[level];
+                sync::mutant!(Planted::LinkNotSetAgain, links[level].store(next, Relaxed), ());
             }
         }
         true
@@ -179,12 +179,9 @@ impl SkipList {
     /// Step 3: puts the node `at` into its place on one level, if the two are still neighbours.
     fn link(&self, place: &Place, level: usize, at: u64) -> bool {
         let link = &self.links(place.before[level])[level];
-        if is_planted(Planted::LinkStored) {
-            link.store(at, Ordering::Release);
-            return true;
-        }
         let order = relaxed_if(Planted::RelaxedLink, Ordering::Release);
-        link.compare_exchange(place.behind[level], at, order, Relaxed).is_ok()
+        let is_linked = || link.compare_exchange(place.behind[level], at, order, Relaxed).is_ok();
+        sync::mutant!(Planted::LinkStored, is_linked(), link.swap(at, order) != at)
     }
 
     /// Moves the place past nodes that other threads have linked before it on this level.
@@ -299,8 +296,7 @@ impl SkipList {
 
 /// The levels of a node, in the order in which it is linked.
 fn levels(height: usize) -> impl Iterator<Item = usize> {
-    let is_top_down = is_planted(Planted::TopLinkedFirst);
-    (0..height).map(move |level| if is_top_down { height - 1 - level } else { level })
+    (0..height).map(move |level| sync::mutant!(Planted::TopLinkedFirst, level, height - 1 - level))
 }
 
 /// On how many levels the node is that comes after so many others.

@@ -110,7 +110,8 @@ use std::sync::Arc;
 use crossbeam_utils::CachePadded;
 
 use crate::atomic::{AtomicU64, Ordering, fence};
-use crate::planted::{Planted, is_planted, relaxed_if};
+use crate::mutant;
+use crate::planted::{Planted, relaxed_if};
 use drain_list::DrainList;
 use slots::{Block, Slot};
 
@@ -187,9 +188,7 @@ impl Epochs {
 
     /// [F1]: between the store of the slot and every read of the caller under protection.
     fn fence_after_entering(&self) {
-        if !is_planted(Planted::NoFenceInProtect) {
-            fence(Ordering::SeqCst);
-        }
+        mutant!(Planted::NoFenceInProtect, fence(Ordering::SeqCst), ());
     }
 
     /// Runs every action that may run, and ensures that some thread will run the rest (E3).
@@ -216,13 +215,9 @@ impl Epochs {
     fn scan(&self) -> Horizon<'_> {
         let newest = self.newest();
         // [F2]
-        if !is_planted(Planted::NoFenceInScan) {
-            fence(Ordering::SeqCst);
-        }
+        mutant!(Planted::NoFenceInScan, fence(Ordering::SeqCst), ());
+        let newest = mutant!(Planted::UnboundedHorizon, newest, u64::MAX);
         let mut horizon = Horizon { epoch: newest, blocker: None };
-        if is_planted(Planted::UnboundedHorizon) {
-            horizon.epoch = u64::MAX;
-        }
         for slot in Block::all(&self.0.slots) {
             let seen = slot.state();
             if let Some(epoch) = slots::epoch_of(seen)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::gate::GateId;
-use crate::planted::{Planted, is_planted};
+use crate::planted::Planted;
 use crate::runner::Runner;
 use crate::task::{
     Class, GroupId, Job, Next, OnPanic, Periodic, StopToken, Stopped, TaskPanic, Work,
@@ -150,7 +150,7 @@ impl Group {
                 return Ok(());
             }
             let mut state = self.runner.state.lock();
-            let seen = if is_planted(Planted::EndedUnseen) { state.ended() } else { seen };
+            let seen = sync::mutant!(Planted::EndedUnseen, seen, state.ended());
             let group = state.group(self.id);
             if let Some(panic) = &group.first_panic {
                 return Err(panic.clone().into());

@@ -1,7 +1,5 @@
 //! A bug that models of crates above plant to show that it would be found; nothing outside of them.
 
-pub(crate) use sync::planted::is_planted;
-
 /// A way to break a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Planted {

@@ -7,7 +7,7 @@ use memtable::MemtableMemory;
 use workers::Group;
 
 use crate::WriteController;
-use crate::planted::{Planted, is_planted};
+use crate::planted::Planted;
 
 /// The parts of a store that its admission of writes uses.
 #[derive(Clone, Copy)]
@@ -107,8 +107,7 @@ pub trait Admits: Room + Sized {
         if bytes > limit && wait != Wait::Replay {
             return Err(Error::WriteTooLarge { bytes, limit });
         }
-        let waits_anyway = wait == Wait::No && is_planted(Planted::WaitedAnyway);
-        match if waits_anyway { Wait::Yes } else { wait } {
+        match sync::mutant!(Planted::WaitedAnyway, wait, Wait::Yes) {
             Wait::No if self.delay() > 0 => Ok(None),
             Wait::No => Ok(self.try_grant(size)),
             Wait::Yes => {
@@ -193,8 +192,6 @@ pub trait Admits: Room + Sized {
     fn return_room(&self, bytes: u64) {
         let Parts { writers, group, memory, .. } = self.parts();
         memory.end_reservation(bytes);
-        if !is_planted(Planted::ReturnedUnseen) {
-            writers.note_returned(group);
-        }
+        sync::mutant!(Planted::ReturnedUnseen, writers.note_returned(group), ());
     }
 }

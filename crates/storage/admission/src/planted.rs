@@ -1,7 +1,5 @@
 //! Bugs that models of engines plant to show that they would be found; nothing outside of them.
 
-pub(crate) use sync::planted::is_planted;
-
 /// A way to break the admission of writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Planted {

@@ -9,7 +9,6 @@ use arena::pieces::{self, Pool};
 use memory_budget::{GhostTable, MemoryBudget, MemoryGain};
 use sync::Mutex;
 use sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
-use sync::planted::is_planted;
 
 use crate::planted::Planted;
 use crate::shard::{HEAD_BYTES, PAGE_BYTES, Pair, Shard, hash, pages_of};
@@ -141,7 +140,8 @@ impl Pairs {
         let Some(shard) = self.shard(hash) else { return false };
         let mut shard = shard.lock();
         // A1: under the lock, so that a thread that forgets the key later finds it.
-        if self.number.load(SeqCst) != number && !is_planted(Planted::OldKept) {
+        let is_old = self.number.load(SeqCst) != number;
+        if sync::mutant!(Planted::OldKept, is_old, false) {
             return false;
         }
         if is_unwanted(&shard) {
@@ -174,9 +174,7 @@ impl Pairs {
 
     /// Begins a commit of another state. The caller keeps other commits out.
     pub fn change(&self) -> Changing<'_> {
-        if !is_planted(Planted::KeptBesideCommit) {
-            self.number.store(NONE, SeqCst);
-        }
+        sync::mutant!(Planted::KeptBesideCommit, self.number.store(NONE, SeqCst), ());
         Changing { pairs: self }
     }
 

@@ -43,7 +43,7 @@
 use super::SkipList;
 use super::node::{Content, Entry, WORD};
 use sync::atomic::{Ordering, Ordering::Relaxed, fence};
-use sync::planted::{is_planted, relaxed_if};
+use sync::planted::relaxed_if;
 
 use crate::planted::Planted;
 use sync::thread::{spin_loop, yield_now};
@@ -127,9 +127,7 @@ impl Entry<'_> {
         }
         let before = state.fetch_add(COUNT, Relaxed);
         debug_assert!(before & COUNT == 0, "two puts replace one value at the same time");
-        if !is_planted(Planted::NoFenceInReplace) {
-            fence(Ordering::Release);
-        }
+        sync::mutant!(Planted::NoFenceInReplace, fence(Ordering::Release), ());
         self.write_version(number, value);
         state.fetch_add(COUNT, relaxed_if(Planted::RelaxedReplace, Ordering::Release));
         true
@@ -144,11 +142,9 @@ impl Entry<'_> {
             let before = state.load(Ordering::Acquire);
             if before & COUNT == 0 {
                 let version = (self.number(), self.append_value(into));
-                if !is_planted(Planted::NoFenceInRead) {
-                    fence(Ordering::Acquire);
-                }
+                sync::mutant!(Planted::NoFenceInRead, fence(Ordering::Acquire), ());
                 let changed = (state.load(Relaxed) ^ before) & !MARKED;
-                if changed == 0 || is_planted(Planted::NotLookedAgain) {
+                if sync::mutant!(Planted::NotLookedAgain, changed == 0, true) {
                     return version;
                 }
                 into.truncate(begin);

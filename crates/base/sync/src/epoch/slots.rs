@@ -13,7 +13,8 @@ use crossbeam_utils::CachePadded;
 
 use crate::SetOnce;
 use crate::atomic::{AtomicU64, Ordering};
-use crate::planted::{Planted, is_planted, relaxed_if};
+use crate::mutant;
+use crate::planted::{Planted, relaxed_if};
 
 /// Nobody's slot.
 pub(super) const FREE: u64 = 0;
@@ -71,29 +72,21 @@ impl Slot {
     /// drain.
     #[must_use]
     pub(super) fn change(&self, state: u64) -> bool {
-        let order = if is_planted(Planted::RelaxedLeave) {
-            Ordering::Acquire
-        } else if is_planted(Planted::RelaxedBaton) {
-            Ordering::Release
-        } else {
-            // [P2], [P5]
-            Ordering::AcqRel
-        };
+        // [P2], [P5]
+        let order = mutant!(Planted::RelaxedLeave, Ordering::AcqRel, Ordering::Acquire);
+        let order = mutant!(Planted::RelaxedBaton, order, Ordering::Release);
         self.0.swap(state, order) & AWAITED != 0
     }
 
     /// Asks the owner to drain when it changes the slot's state. Returns false if the state is no
     /// longer `seen`.
     pub(super) fn await_change(&self, seen: u64) -> bool {
-        if is_planted(Planted::NoBaton) {
-            return true;
-        }
-        if is_planted(Planted::SharedBaton) && seen & AWAITED != 0 {
-            return true;
-        }
         // [P5]
         let order = relaxed_if(Planted::RelaxedBaton, Ordering::Release);
-        self.0.compare_exchange(seen, seen | AWAITED, order, Ordering::Relaxed).is_ok()
+        let new = seen | AWAITED;
+        let is_set = || self.0.compare_exchange(seen, new, order, Ordering::Relaxed).is_ok();
+        let is_set = || mutant!(Planted::SharedBaton, is_set(), seen == new || is_set());
+        mutant!(Planted::NoBaton, is_set(), true)
     }
 }
 
