@@ -1,34 +1,22 @@
 //! Crashes the journal on simulated disks, a given number of times, and prints the counts.
 //!
 //! `cargo run --release -p thermocline-journal --features crash --example crash -- \
-//!  [--crashes 100000] [--seed 0] [--mode honest|loud|silent|lying] [--only SEED] [--planted]`
+//!  [--crashes 100000] [--seed 0] [--mode honest|loud|silent|lying] [--only SEED]`
 //!
 //! Runs the seeds from `--seed` on until the given number of images have been opened, half of them
 //! honest and half loud unless a mode is given. Ends at the first broken promise with status 1 and
-//! the command that replays it. `--planted` plants each bug instead, and prints the time that it
-//! took to catch.
+//! the command that replays it.
 
 use std::process::ExitCode;
 
 use environment::{Environment, Monotonic};
-use thermocline_journal::crash::{Bug, Failure, Mode, Tally, run};
-
-/// Each bug with the mode that can show it.
-const PLANTED: [(Bug, Mode); 6] = [
-    (Bug::Unchained, Mode::Honest),
-    (Bug::OffsetLeftOut, Mode::Silent),
-    (Bug::FailedSyncIgnored, Mode::Loud),
-    (Bug::SyncSkipped, Mode::Honest),
-    (Bug::DirectorySyncMissing, Mode::Honest),
-    (Bug::RecoveryUnsynced, Mode::Honest),
-];
+use thermocline_journal::crash::{Failure, Mode, Tally, run};
 
 struct Arguments {
     crashes: u64,
     seed: u64,
     modes: Vec<Mode>,
     only: Option<u64>,
-    planted: bool,
 }
 
 fn main() -> ExitCode {
@@ -39,13 +27,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let environment = Environment::real();
-    let done = if arguments.planted {
-        planted(&arguments, &environment)
-    } else {
-        soak(&arguments, &environment)
-    };
-    match done {
+    match soak(&arguments, &Environment::real()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("{failure}");
@@ -56,13 +38,8 @@ fn main() -> ExitCode {
 
 impl Arguments {
     fn parse(mut words: impl Iterator<Item = String>) -> Result<Self, String> {
-        let mut parsed = Self {
-            crashes: 100_000,
-            seed: 0,
-            modes: vec![Mode::Honest, Mode::Loud],
-            only: None,
-            planted: false,
-        };
+        let mut parsed =
+            Self { crashes: 100_000, seed: 0, modes: vec![Mode::Honest, Mode::Loud], only: None };
         while let Some(word) = words.next() {
             let mut value = || words.next().ok_or(format!("{word} wants a value"));
             let number = |text: String| text.parse::<u64>().map_err(|e| format!("{text}: {e}"));
@@ -70,7 +47,6 @@ impl Arguments {
                 "--crashes" => parsed.crashes = number(value()?)?,
                 "--seed" => parsed.seed = number(value()?)?,
                 "--only" => parsed.only = Some(number(value()?)?),
-                "--planted" => parsed.planted = true,
                 "--mode" => {
                     let name = value()?;
                     let known = [Mode::Honest, Mode::Loud, Mode::Silent, Mode::Lying];
@@ -90,7 +66,7 @@ fn soak(arguments: &Arguments, environment: &Environment) -> Result<(), Box<Fail
     let mut seed = arguments.only.unwrap_or(arguments.seed);
     while tally.crashes < arguments.crashes {
         for mode in &arguments.modes {
-            tally.add(&run(seed, *mode, None)?);
+            tally.add(&run(seed, *mode)?);
         }
         if arguments.only.is_some() {
             break;
@@ -109,44 +85,6 @@ fn soak(arguments: &Arguments, environment: &Environment) -> Result<(), Box<Fail
         tally.crashes as f64 / seconds(environment, began),
     );
     Ok(())
-}
-
-/// Catches every planted bug, and the lying disk.
-fn planted(arguments: &Arguments, environment: &Environment) -> Result<(), Box<Failure>> {
-    for (bug, mode) in PLANTED {
-        catch(&format!("{bug:?}"), arguments, environment, mode, Some(bug))?;
-    }
-    catch("a disk that lies about its flush", arguments, environment, Mode::Lying, None)
-}
-
-fn catch(
-    name: &str,
-    arguments: &Arguments,
-    environment: &Environment,
-    mode: Mode,
-    bug: Option<Bug>,
-) -> Result<(), Box<Failure>> {
-    let began = environment.now();
-    let mut crashes = 0;
-    let mut seed = arguments.seed;
-    loop {
-        match run(seed, mode, bug) {
-            Ok(tally) => crashes += tally.crashes,
-            Err(failure) => {
-                println!(
-                    "{name}: caught in {:.3} s, after {crashes} crashes without it, by {}",
-                    seconds(environment, began),
-                    failure.what
-                );
-                return Ok(());
-            }
-        }
-        if crashes > arguments.crashes {
-            let what = format!("{name} was not caught");
-            return Err(Box::new(Failure { seed, mode, round: 0, cut: None, what }));
-        }
-        seed += 1;
-    }
 }
 
 fn seconds(environment: &Environment, began: Monotonic) -> f64 {

@@ -35,7 +35,7 @@ use crate::end::{self, End};
 use crate::error::{Error, Result};
 use crate::journal::{Journal, State};
 use crate::options::Durability;
-use crate::planted::{self, Bug};
+use crate::planted::Planted;
 use crate::rotate::Taken;
 use crate::segment::Kind;
 
@@ -125,7 +125,7 @@ impl Journal {
             state.looking = false;
             // The number only changes under the lock: if it has not changed, the same write is
             // still under way.
-            if ended() && !planted::is(Bug::EndUnheeded) {
+            if sync::mutant!(Planted::EndUnheeded, ended(), false) {
                 return;
             }
         }
@@ -135,8 +135,8 @@ impl Journal {
     pub(crate) fn sync_upto(&self, state: &mut MutexGuard<'_, State>, upto: SeqNo) -> Result<()> {
         let result = self.sync_upto_by_turns(state, upto);
         // A thread that was woken to lead the next sync, and had no need to, wakes another.
-        if !state.syncing && !planted::is(Bug::WakeForgotten) {
-            self.synced_in(state.sync_turn).notify_one();
+        if !state.syncing {
+            self.wake_leader(state.sync_turn);
         }
         result
     }
@@ -228,14 +228,10 @@ impl Journal {
         let file = state.file.clone();
         state.sync_covers = Some(upto);
         let began = self.environment.now();
-        let result = MutexGuard::unlocked(state, || match planted::is(Bug::SyncSkipped) {
-            true => Ok(()),
-            false => file.sync(SyncKind::Data),
-        });
-        let result = if planted::is(Bug::FailedSyncIgnored) { Ok(()) } else { result };
+        let result = MutexGuard::unlocked(state, || file.sync(SyncKind::Data));
         let took = self.environment.now() - began;
         result.map_err(|cause| state.stop(cause))?;
-        let upto = if planted::is(Bug::PublishedTooMuch) { state.flushed } else { upto };
+        let upto = sync::mutant!(Planted::PublishedTooMuch, upto, state.flushed);
         state.publish_synced(upto, records);
         // A group that was taken during the sync may have moved the active group to a new segment,
         // of which `end` is no offset.
@@ -268,10 +264,17 @@ impl Journal {
         self.synced_in(turn).notify_all();
         if state.stopped.is_some() {
             self.synced_in(turn + 1).notify_all();
-        } else if !planted::is(Bug::WakeForgotten) {
-            self.synced_in(turn + 1).notify_one();
+        } else {
+            self.wake_leader(turn + 1);
         }
         self.written.notify_all();
+    }
+
+    /// Wakes one of the threads that wait for this turn, to lead its sync.
+    fn wake_leader(&self, turn: u64) {
+        if sync::mutant!(Planted::WakeForgotten, true, false) {
+            self.synced_in(turn).notify_one();
+        }
     }
 
     /// Returns the variable on which threads wait for the sync of this turn.

@@ -25,8 +25,7 @@ use device::{Faults, SimulatedDisk};
 use environment::{Environment, Random, Seed};
 use rand::Rng;
 
-pub use crate::planted::Bug;
-use crate::{Options, planted};
+use crate::Options;
 use oracle::{Known, Verdict};
 
 /// Rounds of one seed: each begins with an image after a power cut in the one before.
@@ -126,16 +125,16 @@ struct Run {
     sizes: &'static [usize],
 }
 
-/// Runs one seed, with a bug planted or none.
+/// Runs one seed.
 ///
 /// # Errors
 /// The promise that was broken first.
-pub fn run(seed: u64, mode: Mode, bug: Option<Bug>) -> Result<Tally, Box<Failure>> {
-    planted::with(bug, || Run::new(seed, mode, bug).rounds())
+pub fn run(seed: u64, mode: Mode) -> Result<Tally, Box<Failure>> {
+    Run::new(seed, mode).rounds()
 }
 
 impl Run {
-    fn new(seed: u64, mode: Mode, bug: Option<Bug>) -> Self {
+    fn new(seed: u64, mode: Mode) -> Self {
         let mut random = Seed::from(seed).stream("journal crash harness");
         let mut pick =
             |choices: &[u64]| choices[(random.next_u64() % choices.len() as u64) as usize];
@@ -144,10 +143,7 @@ impl Run {
             buffer_bytes: pick(&[1, 300, 1000, 1 << 20]) as usize,
             ..Options::default()
         };
-        let alignment = match bug {
-            Some(Bug::Unchained) => 1,
-            _ => pick(&[1, 1, 512, 4096]) as usize,
-        };
+        let alignment = pick(&[1, 1, 512, 4096]) as usize;
         // With records of one size, the rest of an old tail fits behind a new one.
         let sizes: [&[usize]; 3] = [&[60], &[492], &[0, 20, 60, 60, 60, 600]];
         let sizes = sizes[pick(&[0, 1, 2]) as usize];

@@ -24,7 +24,6 @@ use device::{Mode, SyncKind};
 
 use crate::error::OpenError;
 use crate::files::Found;
-use crate::planted::{self, Bug};
 use crate::segment::{SECTOR_BYTES, SegmentHeader, file_name};
 use crate::store::SegmentStore;
 
@@ -140,9 +139,6 @@ pub(crate) fn create(store: &dyn SegmentStore) -> device::Result<()> {
 
 /// Writes the file in place; durable on return. Its content must be durable already [E1].
 pub(crate) fn note(store: &dyn SegmentStore, end: &End) -> device::Result<()> {
-    if planted::is(Bug::EndUnnoted) {
-        return Ok(());
-    }
     let file = store.open(FILE, Mode::Write)?;
     file.write_at(0, &end.encode(file.alignment().max(SECTOR_BYTES)))?;
     file.sync(SyncKind::Data)

@@ -27,7 +27,7 @@
 use std::sync::Arc;
 
 use codec::{Corruption, SeqNo};
-use device::{Device, File, Mode, SyncKind};
+use device::{Device, File};
 use environment::{Environment, Random};
 use rand::Rng;
 
@@ -35,10 +35,8 @@ use crate::end::{self, End};
 use crate::error::{OpenError, Visit};
 use crate::files::{self, Ending, Found};
 use crate::open::{Cut, Recovery};
-use crate::planted::{self, Bug};
 use crate::segment::{
-    Fault, Group, Kind, NewSegment, Scanned, SegmentHeader, SegmentReader, Unfinished, file_name,
-    scan,
+    Fault, Group, Kind, NewSegment, Scanned, SegmentHeader, SegmentReader, Unfinished, scan,
 };
 use crate::store::{LocalSegments, SegmentStore};
 
@@ -122,25 +120,14 @@ pub(crate) fn recover(
         None => format!("journal segment {index}"),
     };
     let mut random = environment.random(&stream);
-    let (file, active) = match newest {
-        Some((newest, scanned)) if planted::is(Bug::Unchained) => {
-            let active = Group::new(newest.header.seed(), scanned.end, scanned.chain, Vec::new());
-            let file = store.open(&file_name(newest.header.index), Mode::Write)?;
-            file.sync(SyncKind::All)?;
-            (file, active)
-        }
-        _ => {
-            let replaces = replaced.is_some();
-            let (segment, file, active) = begin(store, newest, (index, after), (id, &mut random))?;
-            if replaces {
-                segments.pop();
-            }
-            let end = End::beginning(&segment.header);
-            end::note(store, &End { last, ..end })?;
-            segments.push(segment);
-            (file, active)
-        }
-    };
+    let replaces = replaced.is_some();
+    let (segment, file, active) = begin(store, newest, (index, after), (id, &mut random))?;
+    if replaces {
+        segments.pop();
+    }
+    let end = End::beginning(&segment.header);
+    end::note(store, &End { last, ..end })?;
+    segments.push(segment);
     for (at, segment) in segments.iter().enumerate().skip(needed) {
         // The new segment holds the bytes that were just written, or the device did not do as it
         // said.

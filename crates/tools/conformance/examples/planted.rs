@@ -12,8 +12,8 @@ reject it. *Cases* is how many cases of the check passed before one found it. Wr
 
     cargo run -p thermocline-conformance --example planted > docs/reliability/planted.md
 
-and held by `crates/tools/conformance/tests/planted.rs`. The journal's planted bugs are in
-`crates/storage/journal/src/planted.rs` and its tests.
+and held by `crates/tools/conformance/tests/planted.rs`. The journal's mutants are
+patches in `reliability/mutants/journal`, and those of models in its `src/planted.rs`.
 
 | bug | what is wrong | check | cases | time | what the check said |
 |---|---|---|---:|---:|---|

@@ -16,7 +16,7 @@ use environment::Environment;
 use shuttle::thread::spawn;
 use sync::schedules::{Schedules, finds};
 
-use crate::planted::Bug;
+use crate::planted::Planted;
 use crate::{Durability, Error, Journal, Options, read};
 
 const DIR: &str = "journal";
@@ -209,15 +209,15 @@ fn closing_takes_in_all_that_was_accepted() {
 
 #[test]
 fn publishing_too_much_is_found() {
-    finds(Bug::PublishedTooMuch, "", rotating);
+    finds(Planted::PublishedTooMuch, "", rotating);
 }
 
 #[test]
 fn a_forgotten_wake_up_is_found() {
-    finds(Bug::WakeForgotten, "", synced);
+    finds(Planted::WakeForgotten, "", synced);
 }
 
 #[test]
 fn an_end_that_is_unheeded_is_found() {
-    finds(Bug::EndUnheeded, "", flushed);
+    finds(Planted::EndUnheeded, "", flushed);
 }

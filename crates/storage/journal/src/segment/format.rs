@@ -33,8 +33,6 @@
 
 use codec::{Corruption, Format, HeaderError, Reader, SeqNo, Writer, hash64};
 
-use crate::planted::{self, Bug};
-
 /// Segment files, version 1.
 const SEGMENT: Format = Format::new(*b"TCJOURNL", 1, 0);
 
@@ -195,13 +193,6 @@ impl FrameHeader {
 /// Returns the checksum of a frame that begins at `offset` of the segment whose header's checksum
 /// is `seed`. `covered` is the eight bytes before the frame, its header and its payload.
 pub(crate) fn frame_checksum(seed: u64, offset: u64, covered: &[u8]) -> u64 {
-    let alone = covered.get(CHECKSUM_BYTES..).unwrap_or_default();
-    if planted::is(Bug::Unchained) {
-        return hash64(0, alone);
-    }
-    if planted::is(Bug::OffsetLeftOut) {
-        return hash64(seed, alone);
-    }
     // Spreads the offset over all bits, so that seed and offset cannot trade places.
     let place = offset.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23);
     hash64(seed ^ place, covered)

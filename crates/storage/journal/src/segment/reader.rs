@@ -7,8 +7,6 @@
 use codec::{Corruption, SeqNo};
 use device::File;
 
-use crate::planted::{self, Bug};
-
 use super::format::{
     CHECKSUM_BYTES, FRAME_BYTES_MIN, FRAME_HEADER_BYTES, FrameHeader, HEADER_BYTES, HeaderFault,
     Kind, SECTOR_BYTES, SegmentHeader, frame_checksum,
@@ -252,10 +250,7 @@ pub(crate) fn scan<E>(
             Kind::Seal => scanned.closing.is_none() && frame.number <= at,
             Kind::LastSeal | Kind::Close => frame.number <= at,
         };
-        if planted::is(Bug::Unchained) && !sense {
-            break;
-        }
-        if !sense || (scanned.closed && !planted::is(Bug::Unchained)) {
+        if !sense || scanned.closed {
             let what = "a frame with a right checksum that cannot follow the one before";
             return Err(Fault::Damaged(Corruption::new(what, at)));
         }
@@ -270,7 +265,7 @@ pub(crate) fn scan<E>(
             Kind::Seal | Kind::LastSeal | Kind::Close => {
                 scanned.synced_end = scanned.synced_end.max(frame.number);
                 scanned.closed = frame.kind == Kind::Close;
-                if frame.kind == Kind::LastSeal && !planted::is(Bug::Unchained) {
+                if frame.kind == Kind::LastSeal {
                     scanned.closing.get_or_insert(frame.end);
                 }
             }

@@ -5,8 +5,6 @@ use std::sync::Arc;
 use codec::SeqNo;
 use device::{File, Mode, SyncKind};
 
-use crate::planted::{self, Bug};
-
 use super::format::{
     CHECKSUM_BYTES, FRAME_BYTES_MIN, FRAME_HEADER_BYTES, FrameHeader, HEADER_BYTES, Kind,
     SegmentHeader, frame_checksum,
@@ -190,14 +188,10 @@ impl<'a> Unfinished<'a> {
     /// Syncs the file, gives it its name and makes that durable; returns it. No file of a segment's
     /// name can be found whose content up to here is not whole.
     pub(crate) fn finish(self) -> device::Result<Arc<dyn File>> {
-        if self.index == 1 || !planted::is(Bug::RecoveryUnsynced) {
-            self.file.sync(SyncKind::All)?;
-        }
+        self.file.sync(SyncKind::All)?;
         let name = file_name(self.index);
         self.store.rename(&unfinished_name(self.index), &name)?;
-        if !planted::is(Bug::DirectorySyncMissing) {
-            self.store.sync_names()?;
-        }
+        self.store.sync_names()?;
         self.store.open(&name, Mode::Write)
     }
 }
