@@ -30,6 +30,8 @@ mod make;
 mod manifest;
 mod progress;
 mod restore;
+#[cfg(test)]
+mod tests;
 
 use std::path::Path;
 use std::sync::Arc;

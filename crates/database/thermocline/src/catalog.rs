@@ -18,7 +18,6 @@ use crate::merge::MergeName;
 use crate::open::{JOURNAL_DIR, KEYSPACES_DIR, LOCK_FILE};
 use crate::options::KeyspaceOptions;
 use crate::owner;
-use crate::planted::{Planted, is_planted};
 
 /// The file's name.
 pub(crate) const FILE: &str = "THERMOCLINE";
@@ -243,13 +242,8 @@ impl Catalog {
         }
         let file = device.open(FILE_NEXT, Mode::CreateNew)?;
         file.write_at(0, &self.encode())?;
-        if !is_planted(Planted::CatalogUnsynced) {
-            file.sync(SyncKind::All)?;
-        }
-        match is_planted(Planted::CatalogUnnamed) {
-            true => device.rename(FILE_NEXT, FILE)?,
-            false => device.rename_synced(FILE_NEXT, FILE)?,
-        }
+        file.sync(SyncKind::All)?;
+        device.rename_synced(FILE_NEXT, FILE)?;
         Ok(())
     }
 }

@@ -29,7 +29,6 @@ use crate::error::{Error, Result};
 use crate::keyspace_entry::KeyspaceInstance;
 use crate::open::{JOURNAL_DIR, KEYSPACES_DIR, journal_options};
 use crate::owner;
-use crate::planted::{Planted, is_planted};
 
 impl Db {
     /// Writes a copy of the database, as of some moment during the call, to a new or empty
@@ -84,20 +83,14 @@ impl Inner {
             let persisted = instance.engine.persisted();
             self.copy_engine(&instance, target, &catalog, &entry.name)?;
             if instance.journaled {
-                let older = match is_planted(Planted::CopiedFromNewest) {
-                    true => SeqNo::max,
-                    false => SeqNo::min,
-                };
-                oldest = Some(oldest.map_or(persisted, |known| older(known, persisted)));
+                oldest = Some(oldest.map_or(persisted, |known| known.min(persisted)));
             }
         }
         if let Some(after) = oldest {
             self.copy_journal(catalog.journal_id(), after, target)?;
         }
-        if !is_planted(Planted::CheckpointUnnamed) {
-            target.sync_dir(KEYSPACES_DIR)?;
-            target.sync_dir("")?;
-        }
+        target.sync_dir(KEYSPACES_DIR)?;
+        target.sync_dir("")?;
         Ok(catalog.clone())
     }
 

@@ -13,6 +13,9 @@
 //!   closed.
 //! - Z2. No thread that wakes futures waits in 3: the thread that closes may be waiting for it.
 
+#[cfg(test)]
+mod tests;
+
 use std::cell::Cell;
 
 use sync::locks::{Condvar, Mutex};
@@ -20,7 +23,6 @@ use sync::locks::{Condvar, Mutex};
 use crate::database::{Db, Inner};
 use crate::directory::leave_closed_mark;
 use crate::error::{Error, Result};
-use crate::planted::Planted;
 use crate::read_only::Access;
 
 thread_local! {
@@ -123,8 +125,7 @@ impl Inner {
             // The mark of this close says that all of them are durable.
             is_durable = is_durable && entry.damage.is_none() && instance.make_durable();
             // Data that no journal holds is lost unless the engine's own files have it.
-            let is_flushed = !instance.journaled && self.directory.access == Access::Write;
-            if is_flushed && !self.planted.has(Planted::ClosedUnflushed) {
+            if !instance.journaled && self.directory.access == Access::Write {
                 let flushed = match self.lifecycle.failure() {
                     Some(failure) => Err(failure.clone()),
                     None => instance.engine.flush().map_err(Error::from),

@@ -20,7 +20,6 @@ use crate::lifecycle::Lifecycle;
 use crate::memory_balance::MemoryBalance;
 use crate::open::EngineFactory;
 use crate::options::Options;
-use crate::planted::InDatabase;
 use crate::write_order::WriteOrder;
 
 /// A database directory, opened. Cheap to clone; the last handle to go closes it.
@@ -82,8 +81,6 @@ pub(crate) struct Inner {
     /// The resources that engines are opened with.
     pub(crate) factory: EngineFactory,
     pub(crate) lifecycle: Lifecycle,
-    /// The bug that a test has planted.
-    pub(crate) planted: InDatabase,
 }
 
 impl Db {

@@ -12,6 +12,9 @@
 //! deleted and never flushed. If a flush of all keyspaces would write at most half of the bytes of
 //! the journal, they are flushed, once nothing was written for two seconds, or after ten.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use codec::SeqNo;
@@ -21,7 +24,6 @@ use sync::locks::Mutex;
 use crate::database::Inner;
 use crate::error::Result;
 use crate::keyspace_entry::KeyspaceInstance;
-use crate::planted::Planted;
 
 /// The work of flushes that trim the journal. No report names it.
 pub(crate) const FLUSH: &str = "a flush that trims the journal";
@@ -209,20 +211,13 @@ impl Inner {
         let visible = self.order.sequence.visible();
         let persisted =
             self.keyspaces.journaled_instances().into_iter().map(|one| one.engine.persisted());
-        let upto = match self.planted.has(Planted::TrimmedToNewest) {
-            true => persisted.max(),
-            false => persisted.min(),
-        };
-        upto.map_or(visible, |upto| upto.min(visible))
+        persisted.min().map_or(visible, |upto| upto.min(visible))
     }
 
     /// Forgets the part of the journal that every keyspace has in its own files, unless the journal
     /// is held (`trim_holds.rs`).
     pub(crate) fn trim_journal(&self) -> Result<()> {
-        let trimming = self.upkeep.trim_holds.keep_out();
-        if trimming.is_none() && !self.planted.has(Planted::TrimmedMeanwhile) {
-            return Ok(());
-        }
+        let Some(_trimming) = self.upkeep.trim_holds.keep_out() else { return Ok(()) };
         let floor = self.journal_floor();
         // A keyspace whose files cannot be made durable now keeps the journal, and stops nothing
         // else.

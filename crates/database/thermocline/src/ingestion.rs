@@ -16,6 +16,9 @@
 //! - I2. A copy has the pairs, or no write that came after them: it copies the keyspaces one by one
 //!   and then the journal, which does not have them.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use codec::SeqNo;
@@ -24,7 +27,6 @@ use device::OfProcess;
 use crate::error::{Error, Result};
 use crate::keyspace::Keyspace;
 use crate::keyspace_entry::KeyspaceInstance;
-use crate::planted::{Planted, is_planted};
 
 /// Pairs that are being ingested into a keyspace. Dropped before [`Ingestion::commit`], they leave
 /// nothing. It keeps the database open.
@@ -148,7 +150,7 @@ impl Ingestion {
         instance.placed(pairs.prepare()).map_err(|error| inner.lifecycle.fail(error.into()))?;
         let ticket = inner.number(instance.journaled, |_| ())?;
         let seqno = ticket.seqno();
-        if inner.order.recent.is_watched() && !is_planted(Planted::IngestedUnnoted) {
+        if inner.order.recent.is_watched() {
             inner.order.recent.note_range(instance.id, &first, Some(&end), seqno);
         }
         instance.placed(pairs.commit(seqno)).map_err(|error| inner.lifecycle.fail(error.into()))?;

@@ -24,7 +24,6 @@ use crate::merge::MergeName;
 use crate::open::KEYSPACES_DIR;
 use crate::options::KeyspaceOptions;
 use crate::owner::{self, Unnamed};
-use crate::planted::{Planted, is_planted};
 
 impl Db {
     /// Returns a handle to the keyspace `name`, which is made if there is none. Making one costs a
@@ -192,10 +191,8 @@ impl Inner {
             catalog_entry.id += 1;
         }
         owner::begin(&*self.directory.device, catalog.id, &catalog_entry)?;
-        if !is_planted(Planted::KeyspaceUnnamed) {
-            self.directory.device.sync_dir(&catalog::keyspace_dir(name))?;
-            self.directory.device.sync_dir(KEYSPACES_DIR)?;
-        }
+        self.directory.device.sync_dir(&catalog::keyspace_dir(name))?;
+        self.directory.device.sync_dir(KEYSPACES_DIR)?;
         Ok(catalog_entry)
     }
 
@@ -210,9 +207,6 @@ impl Inner {
     /// journal that was trimmed before the engine was made. Until the catalog names the engine,
     /// nothing may be trimmed.
     fn begin_persisted(&self, instance: &KeyspaceInstance) -> Result<()> {
-        if is_planted(Planted::BegunAtNothing) {
-            return Ok(());
-        }
         instance.engine.flush().map_err(|error| self.lifecycle.fail(error.into()))
     }
 
@@ -242,9 +236,6 @@ impl Inner {
         self.wait_all_durable()?;
         let mut next = catalog.clone();
         next.keyspaces.retain(|catalog_entry| catalog_entry.name != name);
-        if is_planted(Planted::FilesRemovedEarly) {
-            self.directory.device.remove_dir(&entry.last_instance().files.dir)?;
-        }
         self.store(&mut catalog, next)?;
         let mut entries = self.keyspaces.entries.write();
         entries.remove(name);
@@ -290,9 +281,6 @@ impl Inner {
     /// Makes everything written before a change of the catalog durable. The change is durable
     /// immediately: otherwise a power cut could keep the change and lose an older write.
     fn wait_all_durable(&self) -> Result<()> {
-        if is_planted(Planted::OlderUnsettled) {
-            return Ok(());
-        }
         self.wait_durable(self.order.sequence.last(), true, Durability::Synced).map(drop)
     }
 

@@ -93,6 +93,10 @@ struct Readme;
 #[doc = include_str!("../../../../docs/expiry.md")]
 struct ExpiryPage;
 
+// Tests name the crate as its users do.
+#[cfg(test)]
+extern crate self as thermocline;
+
 mod async_keyspace;
 mod async_writes;
 mod atomically;
@@ -131,8 +135,6 @@ mod old_values;
 mod open;
 mod options;
 mod owner;
-#[doc(hidden)]
-pub mod planted;
 mod read_only;
 mod record;
 mod refusals;

@@ -17,6 +17,8 @@
 
 pub(crate) mod batch;
 mod name;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::fmt;

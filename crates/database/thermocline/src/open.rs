@@ -46,7 +46,6 @@ use crate::memory_limit::{self, Journaled};
 use crate::memory_shares::{MemoryShare, MemoryShares};
 use crate::options::Options;
 use crate::owner;
-use crate::planted::{InDatabase, Planted, is_planted};
 use crate::read_only::Access;
 use crate::record;
 use crate::refusals;
@@ -176,7 +175,6 @@ impl Db {
             upkeep: Upkeep::default(),
             factory,
             lifecycle: Lifecycle::new(access.refusal(place), directory_lock),
-            planted: InDatabase::here(),
             options,
         });
         let inner = Arc::new(OpenGuard(inner));
@@ -485,9 +483,6 @@ fn replay_record(
         instance.begin_background();
         instance.engine.replay(&ops, seqno)?;
         instance.note_applied(seqno);
-        if is_planted(Planted::ReplayedInPart) {
-            break;
-        }
     }
     Ok(())
 }

@@ -44,7 +44,6 @@ use crate::error::Result;
 use crate::expiry::{OnStored, ValueForm, expiry_of};
 use crate::key_locks::Held;
 use crate::keyspace_entry::{KeyspaceEntry, KeyspaceInstance};
-use crate::planted::Planted;
 use crate::rooms::Granted;
 use crate::write::{Part, check_op};
 
@@ -257,8 +256,7 @@ impl Inner {
         if entry.orders_writes {
             return self.rmw_in_engine(entry, instance, key, operator, granted);
         }
-        let is_locked = !self.planted.has(Planted::UpdatedUnlocked);
-        let _held = is_locked.then(|| self.locks.one(entry.lock_id, key));
+        let _held = self.locks.one(entry.lock_id, key);
         // Again, since a thread that closes the database does so with everything locked.
         self.lifecycle.check_writable()?;
         if !entry.is_filled_by(instance)? {

@@ -1,6 +1,11 @@
-//! The catalog's and the write record's bytes.
+//! The catalog's and the write record's bytes, and runs of a whole database with power cuts.
 
-mod planted_page;
+mod crash;
+mod racing_writes;
+#[path = "../tests/small_parts.rs"]
+mod small_parts;
+#[path = "../tests/tunings.rs"]
+mod tunings;
 
 use engine::{Op, Settings};
 use proptest::prelude::*;
@@ -9,6 +14,12 @@ use crate::catalog::{Catalog, Entry};
 use crate::drivers::EngineKind;
 use crate::options::KeyspaceOptions;
 use crate::record;
+
+/// The engines that a user has: the reference engine, the last one, is an engine of tests.
+pub(crate) const ENGINES: &[EngineKind] = match EngineKind::ALL.split_last() {
+    Some((_, engines)) => engines,
+    None => &[],
+};
 
 #[test]
 fn a_write_record_is_the_documented_bytes() {

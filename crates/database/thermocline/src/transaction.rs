@@ -52,7 +52,6 @@ use crate::expiry::ClockReading;
 use crate::keyspace::Keyspace;
 use crate::keyspace_entry::KeyspaceInstance;
 use crate::old_values::OldValues;
-use crate::planted::{Planted, is_planted};
 use crate::rooms::{Rooms, in_groups};
 use crate::snapshot::PinnedEngines;
 use crate::write::check_op;
@@ -203,9 +202,7 @@ impl Transaction {
                 None => {}
             }
             state.hold(key.len())?;
-            if !is_planted(Planted::AbsentUnread) {
-                state.reads.add_key(keyspace, &instance, key);
-            }
+            state.reads.add_key(keyspace, &instance, key);
             wanted.push(*key);
             places.push(place);
         }
@@ -215,9 +212,6 @@ impl Transaction {
         }
         let mut found = |index: usize, value: Option<&[u8]>| {
             values[places[index]] = value.map(<[u8]>::to_vec);
-            if value.is_some() && is_planted(Planted::AbsentUnread) {
-                self.state.lock().reads.add_key(keyspace, &instance, keys[places[index]]);
-            }
         };
         self.read_others(keyspace, &instance, &wanted, &mut found)?;
         for (place, own) in merges {
@@ -420,7 +414,6 @@ impl Transaction {
             reads.check(&inner.order.recent, moment)?;
         }
         inner.wait_for_journal();
-        let checked_unlocked = inner.planted.has(Planted::CheckedUnlocked);
         let (mut wanted, mut watch): (Option<Made<'_>>, _) = (None, Some(watch));
         let mut old = OldValues::default();
         let (seqno, instances) = loop {
@@ -429,10 +422,6 @@ impl Transaction {
                 None => writes.reserve(&instances)?,
                 Some(made) => in_groups(writes.steps(&instances, made), Rooms::reserve)?,
             };
-            if checked_unlocked {
-                reads.check(&inner.order.recent, moment)?;
-                std::thread::yield_now();
-            }
             let held = match reads.has_ranges() || writes.has_ranges() {
                 true => inner.locks.all(),
                 false => inner.locks.these(writes.keys().chain(reads.keys())),
@@ -442,9 +431,7 @@ impl Transaction {
             if !writes.are_filled_by(&instances)? {
                 continue;
             }
-            if !checked_unlocked {
-                reads.check(&inner.order.recent, moment)?;
-            }
+            reads.check(&inner.order.recent, moment)?;
             let made = writes.resolve(&instances, clock, &mut old)?;
             if old.are_missing() {
                 drop((held, rooms));

@@ -57,7 +57,6 @@ use crate::keyspace::Keyspace;
 use crate::keyspace_entry::{KeyspaceEntry, KeyspaceInstance};
 use crate::merge;
 use crate::old_values::OldValues;
-use crate::planted::{Planted, is_planted};
 use crate::record;
 use crate::rooms::{Group, Rooms, USUAL_VALUE, in_groups};
 
@@ -124,10 +123,6 @@ impl Inner {
     /// Does steps 4 and 5 of a write for which room is reserved, for keys that the caller has
     /// checked and locked.
     pub(crate) fn commit_reserved(&self, parts: &mut [Part<'_>]) -> Result<SeqNo> {
-        if parts.len() > 1 && is_planted(Planted::RecordOfEachPart) {
-            let mut each = parts.chunks_mut(1).map(|part| self.commit_reserved(part));
-            return each.try_fold(SeqNo::ZERO, |_, written| written);
-        }
         let journaled = parts.iter().any(|part| part.instance.journaled);
         if journaled {
             check_size(parts)?;
@@ -152,23 +147,12 @@ impl Inner {
     /// Step 5.
     fn apply_numbered(&self, parts: &mut [Part<'_>], ticket: Ticket<'_>) -> Result<SeqNo> {
         let seqno = ticket.seqno();
-        let noted_late = self.planted.has(Planted::NotedLate);
-        if !noted_late {
-            self.order.note(parts, seqno);
-        }
-        let ticket = (!self.planted.has(Planted::VisibleEarly)).then_some(ticket);
+        self.order.note(parts, seqno);
         for part in &mut *parts {
             let applied = part.instance.engine.apply(part.ops, seqno, &mut part.room);
             applied.map_err(|error| self.lifecycle.fail_for_good(error.into()))?;
             part.instance.note_applied(seqno);
             part.note_ends();
-            if ticket.is_none() {
-                std::thread::yield_now();
-            }
-        }
-        if noted_late {
-            std::thread::yield_now();
-            self.order.note(parts, seqno);
         }
         drop(ticket);
         Ok(seqno)
@@ -222,8 +206,7 @@ impl Inner {
         journaled: bool,
         durability: Durability,
     ) -> Result<SeqNo> {
-        let is_waited_for = journaled && !is_planted(Planted::AcknowledgedEarly);
-        if is_waited_for && durability != Durability::Buffered {
+        if journaled && durability != Durability::Buffered {
             self.journal
                 .wait(seqno, durability)
                 .map_err(|error| self.lifecycle.fail(error.into()))?;
@@ -281,7 +264,6 @@ impl Inner {
                 }
                 continue;
             }
-            let held = (!self.planted.has(Planted::MergedUnlocked)).then_some(held);
             match self.commit_merges(steps, &instances, rooms, &mut old)? {
                 Merged::Done(written) => return Ok(written),
                 Merged::NeedsRoom(made, moment) => wanted = Some((made, moment)),
@@ -366,9 +348,6 @@ impl Inner {
         if old.are_missing() {
             return Ok(Merged::NeedsRead);
         }
-        if self.planted.has(Planted::MergedUnlocked) {
-            std::thread::yield_now();
-        }
         let written = merge::batch::made_steps(steps, instances, &made, moment);
         if written.is_empty() {
             return Ok(Merged::Done(None));
@@ -422,9 +401,6 @@ fn encode(parts: &[Part<'_>], record: &mut Vec<u8>) {
     for part in parts.iter().filter(|part| part.instance.journaled) {
         for op in part.ops {
             record::encode(part.instance.id, op, record);
-        }
-        if is_planted(Planted::PartsUnrecorded) {
-            break;
         }
     }
 }

@@ -9,7 +9,6 @@ use engine::{Op, RecentWrites, Sequence, Watch};
 use environment::Environment;
 
 use crate::keyspace_entry::KeyspaceInstance;
-use crate::planted::{Planted, is_planted};
 use crate::snapshot_ages::SnapshotAges;
 use crate::write::Part;
 
@@ -65,7 +64,6 @@ impl WriteOrder {
         let recent = &self.recent;
         for op in ops {
             match op {
-                Op::DeleteRange { .. } if is_planted(Planted::RangesUnnoted) => {}
                 Op::DeleteRange { start, end } => {
                     recent.note_range(instance.id, start, *end, seqno);
                 }

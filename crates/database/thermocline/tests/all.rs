@@ -4,16 +4,14 @@
 
 #[path = "async_writes/main.rs"]
 mod async_writes;
-#[path = "backup/main.rs"]
-mod backup;
 mod belonging;
 mod closing;
 mod cold_keys;
 mod copy_sides;
-mod crash;
 mod damage_places;
 mod damaged;
 mod database;
+mod every_kind;
 mod examples;
 #[path = "expiry/main.rs"]
 mod expiry;
@@ -38,13 +36,11 @@ mod opening_costs;
 mod ordered;
 mod other_lengths;
 mod panics;
-mod racing_writes;
 mod range_deletes;
 mod read_only;
 mod reclaim;
 mod replay_checkpoints;
 mod salvage;
-mod serializability;
 mod session_crash;
 mod session_rmw;
 mod sessions;

@@ -3,14 +3,9 @@
 #![expect(clippy::disallowed_methods, reason = "the test plays with the database's files")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "planted/database.rs"]
-mod planted;
-
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
-use device::{Faults, SimulatedDisk};
 use tempfile::TempDir;
 use thermocline::{
     Batch, Change, Db, Durability, EngineKind, Error, KeyRange, KeyspaceOptions, Options,
@@ -283,20 +278,6 @@ fn keyspaces_keep_their_options_and_their_names_are_checked() {
 }
 
 #[test]
-fn an_unjournaled_keyspace_lasts_through_a_clean_close() {
-    let dir = TempDir::new().unwrap();
-    let db = open(&dir);
-    let options = KeyspaceOptions { journaled: false, ..KeyspaceOptions::default() };
-    let space = db.keyspace("a", options).unwrap();
-    space.put(b"k", b"v").unwrap();
-    assert_eq!(db.stats().journal.records, 0);
-    db.close().unwrap();
-    drop((db, space));
-    let space = open(&dir).keyspace("a", options).unwrap();
-    assert_eq!(space.get(b"k").unwrap().as_deref(), Some(&b"v"[..]));
-}
-
-#[test]
 fn counters_are_exact_beside_flushes() {
     const THREADS: u64 = 4;
     const ROUNDS: u64 = 2_000;
@@ -331,49 +312,6 @@ fn counters_are_exact_beside_flushes() {
 
 fn number(value: Option<&[u8]>) -> u64 {
     value.map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().unwrap()))
-}
-
-/// Money moves between accounts in one keyspace and a total in another; every snapshot and every
-/// recovered state must balance.
-#[test]
-fn snapshots_never_show_half_a_batch() {
-    let dir = TempDir::new().unwrap();
-    let db = open(&dir).durability(Durability::Buffered);
-    let left = db.keyspace("left", KeyspaceOptions::default()).unwrap();
-    let right = db.keyspace("right", KeyspaceOptions::default()).unwrap();
-    let environment = thermocline::Environment::real();
-    let shown = Arc::new(AtomicU64::new(0));
-    let writer = {
-        let (db, left, right) = (db.clone(), left.clone(), right.clone());
-        let shown = Arc::clone(&shown);
-        let write = move || {
-            for round in 0..5_000_u64 {
-                // Some snapshots come in between, however busy the machine is.
-                while round == 2_500 && shown.load(SeqCst) == 0 {
-                    if Arc::strong_count(&shown) == 1 {
-                        // The reader has found a fault and ended.
-                        return;
-                    }
-                    std::thread::yield_now();
-                }
-                let mut batch = Batch::new();
-                batch.put(&left, b"n", &round.to_le_bytes()).put(
-                    &right,
-                    b"n",
-                    &round.to_le_bytes(),
-                );
-                db.write(&batch).unwrap();
-            }
-        };
-        environment.spawn("writer", write).unwrap()
-    };
-    while !writer.is_finished() {
-        let snapshot = db.snapshot().unwrap();
-        let (one, two) = (snapshot.get(&left, b"n").unwrap(), snapshot.get(&right, b"n").unwrap());
-        assert_eq!(one, two);
-        shown.fetch_add(u64::from(one.is_some()), SeqCst);
-    }
-    writer.join().unwrap();
 }
 
 #[test]
@@ -703,38 +641,6 @@ fn clearing_and_dropping_give_the_journal_back_at_once() {
         assert!(db.stats().disk_bytes() < 1 << 20, "{:?}", db.stats());
     }
     assert!(made("idle").get(b"k").unwrap().is_some());
-}
-
-#[test]
-fn what_is_not_flushed_stays_in_the_journal_whatever_others_flush() {
-    let disk = SimulatedDisk::new(1, Faults::none());
-    let options = || Options { durability: Durability::Synced, ..Options::default() };
-    let db = Db::open_on(disk.clone(), "disk", options()).unwrap();
-    let made = |name: &str| db.keyspace(name, KeyspaceOptions::default()).unwrap();
-    let (little, much) = (made("little"), made("much"));
-    little.put(b"k", b"v").unwrap();
-    // Enough that a segment of the journal is worth ending.
-    for _ in 0..20 {
-        much.put(b"k", &[7; 1 << 20]).unwrap();
-    }
-    much.flush().unwrap();
-    made("none");
-    // The journal's part of it is freed immediately.
-    db.drop_keyspace("none").unwrap();
-    let left = Db::open_on(disk.crash(1), "image", options()).unwrap();
-    let found = left.existing_keyspace("little").unwrap().get(b"k").unwrap();
-    assert_eq!(found.as_deref(), Some(&b"v"[..]));
-    // And it is freed, if no keyspace needs it.
-    let before = db.stats().journal.bytes;
-    little.flush().unwrap();
-    made("none");
-    db.drop_keyspace("none").unwrap();
-    assert!(db.stats().journal.bytes < before, "{:?}", db.stats());
-    // A keyspace that is made now asks for none of it.
-    made("late").put(b"k", b"v").unwrap();
-    let left = Db::open_on(disk.crash(2), "image", options()).unwrap();
-    let found = left.existing_keyspace("late").unwrap().get(b"k").unwrap();
-    assert_eq!(found.as_deref(), Some(&b"v"[..]));
 }
 
 #[test]

@@ -3,9 +3,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "planted/ingestion.rs"]
-mod planted;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
@@ -100,24 +97,6 @@ fn it_is_there_for_those_who_come_later_and_after_every_opening() {
         assert_eq!(content(&keyspace(&db, EngineKind::Lsm, journaled)), expected);
         assert!(keyspace(&db, EngineKind::Memory, true).put(b"k", b"w").unwrap() > last);
     }
-}
-
-#[test]
-fn a_transaction_that_has_read_what_is_replaced_is_in_conflict() {
-    let db = open(device::memory());
-    let (space, other) = (lsm(&db), keyspace(&db, EngineKind::Memory, true));
-    let is_conflict = |read: &dyn Fn(&thermocline::Transaction)| {
-        let tx = db.begin().unwrap();
-        read(&tx);
-        space.ingest(pairs(10..20, "new")).unwrap();
-        tx.put(&other, b"k", b"v").unwrap();
-        tx.commit().is_err_and(|error| error.is_conflict())
-    };
-    assert!(is_conflict(&|tx| drop(tx.get(&space, &key(15)).unwrap())));
-    assert!(is_conflict(&|tx| drop(tx.get(&space, &key(19)).unwrap())));
-    assert!(is_conflict(&|tx| assert!(tx.scan(&space, KeyRange::all()).unwrap().count() > 0)));
-    assert!(!is_conflict(&|tx| drop(tx.get(&space, &key(20)).unwrap())));
-    assert!(!is_conflict(&|tx| drop(tx.get(&space, &key(9)).unwrap())));
 }
 
 #[test]

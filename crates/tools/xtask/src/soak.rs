@@ -138,21 +138,21 @@ fn others() -> [Harness; 7] {
         },
         Harness {
             name: Cow::Borrowed("db of small parts on a simulated disk"),
-            build: "cargo test -q --release --locked -p thermocline --test all --no-run",
+            build: "cargo test -q --release --locked -p thermocline --lib --no-run",
             run: Cow::Borrowed(
                 "THERMOCLINE_SEED={seed} THERMOCLINE_CASES=20 cargo test -q --release --locked \
-              -p thermocline --test all crash::power_cuts_beside_work_of_small_parts \
+              -p thermocline --lib tests::crash::power_cuts_beside_work_of_small_parts \
               -- --nocapture",
             ),
             figures: database_figures,
         },
         Harness {
             name: Cow::Borrowed("db of tuned engines on a simulated disk"),
-            build: "cargo test -q --release --locked -p thermocline --test all --no-run",
+            build: "cargo test -q --release --locked -p thermocline --lib --no-run",
             run: Cow::Borrowed(
                 "THERMOCLINE_SEED={seed} THERMOCLINE_CASES=1 THERMOCLINE_CUTS=all \
-              cargo test -q --release --locked -p thermocline --test all \
-              crash::power_cuts_over_engines_tuned -- --nocapture",
+              cargo test -q --release --locked -p thermocline --lib \
+              tests::crash::power_cuts_over_engines_tuned -- --nocapture",
             ),
             figures: database_figures,
         },

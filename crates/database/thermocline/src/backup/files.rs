@@ -9,7 +9,6 @@ use device::{Device, File, Mode, SyncKind};
 use super::Progress;
 use super::manifest::FileSum;
 use crate::error::{Error, Result};
-use crate::planted::{Planted, is_planted};
 
 /// How much of a file is read at a time; part of the format.
 pub(super) const PIECE_BYTES: usize = 1 << 20;
@@ -112,9 +111,7 @@ pub(super) fn copy(
         progress.add(piece.len() as u64);
         Ok(())
     })?;
-    if !is_planted(Planted::RestoredUnsynced) {
-        copy.sync(SyncKind::All)?;
-    }
+    copy.sync(SyncKind::All)?;
     Ok(FileSum { name: name.to_owned(), bytes, sum })
 }
 

@@ -10,7 +10,6 @@ use device::{Device, Mode, SyncKind};
 
 use crate::catalog::read_whole;
 use crate::error::Result;
-use crate::planted::{Planted, is_planted};
 
 /// The file's name.
 pub(super) const FILE: &str = "BACKUP";
@@ -53,10 +52,7 @@ impl Manifest {
     pub(super) fn has(&self, sum: &FileSum) -> bool {
         let found = self.files.binary_search_by(|known| known.name.cmp(&sum.name));
         let Some(known) = found.ok().and_then(|at| self.files.get(at)) else { return false };
-        match is_planted(Planted::SharedByName) {
-            true => known.bytes == sum.bytes,
-            false => known == sum,
-        }
+        known == sum
     }
 
     pub(super) fn encode(&self) -> Vec<u8> {
@@ -129,10 +125,7 @@ impl Manifest {
     pub(super) fn store(&self, device: &dyn Device, dir: &str) -> Result<()> {
         let file = device.open(&device::join(dir, FILE), Mode::CreateNew)?;
         file.write_at(0, &self.encode())?;
-        match is_planted(Planted::ManifestUnsynced) {
-            true => Ok(()),
-            false => Ok(file.sync(SyncKind::All)?),
-        }
+        Ok(file.sync(SyncKind::All)?)
     }
 }
 

@@ -20,7 +20,6 @@ use crate::copy_side::{CopySide, CopyTarget};
 use crate::directory::make_lock_file;
 use crate::error::{Error, Result};
 use crate::open::{JOURNAL_DIR, KEYSPACES_DIR, LOCK_FILE, check_place};
-use crate::planted::{Planted, is_planted};
 
 impl Backups {
     /// Makes a database in `path`, a new or empty directory, from the backup `number`, or from the
@@ -109,12 +108,8 @@ impl Backups {
             let copied = files::copy(&*self.device, &whole.dir, &file.name, &**target, progress);
             files::compare(copied, file, &whole.dir)?;
         }
-        let dirs = dirs.into_iter().chain([""]);
-        for dir in dirs.filter(|_| !is_planted(Planted::RestoredUnnamed)) {
+        for dir in dirs.into_iter().chain([""]) {
             target.sync_dir(dir)?;
-        }
-        if is_planted(Planted::RestoredUnverified) {
-            catalog.store(&**target)?;
         }
         let read = |counts: device::IoCounts| counts.read_bytes;
         let _watching = progress.watch(Stage::Verifying, whole.manifest.bytes(), target, read);

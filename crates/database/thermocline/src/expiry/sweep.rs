@@ -21,9 +21,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use device::Process;
-use engine::Op;
 use environment::{Environment, JoinHandle, Monotonic};
-use journal::Durability;
 use sync::locks::{Condvar, Mutex, MutexGuard};
 use telemetry::{Counter, Registry};
 
@@ -34,7 +32,6 @@ use crate::database::{Db, Inner};
 use crate::error::{Error, Result};
 use crate::expiry::ExpiringKeyspace;
 use crate::keyspace_entry::{KeyspaceEntry, KeyspaceInstance};
-use crate::planted::Planted;
 
 /// Limits of one slice: pairs that it reads, keys to remove after which it ends, and bytes of
 /// values after which it ends.
@@ -335,9 +332,6 @@ impl Inner {
             else {
                 return Ok(count);
             };
-            if self.planted.has(Planted::RemovedUnseen) {
-                self.write_one(entry, Op::Delete { key }, Durability::Buffered)?;
-            }
             if self.rmw_not_durable(entry, key, &mut operator)?.is_some() {
                 count += 1;
                 expiry.removed.fetch_add(1, Relaxed);

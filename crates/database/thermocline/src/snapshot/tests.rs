@@ -1,11 +1,15 @@
-//! Taking a moment during a write that does not end.
+//! Taking a moment during a write that does not end, and during batches.
 
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
+use journal::Durability;
 use sync::locks::Mutex;
+use tempfile::TempDir;
 
 use super::*;
+use crate::batch::Batch;
 use crate::drivers::EngineKind;
 use crate::options::{KeyspaceOptions, Options};
 use crate::stand_in::{StandIn, stand_in};
@@ -64,4 +68,47 @@ fn a_wait_for_a_moment_blocks_no_caller_of_the_keyspaces() {
         assert_eq!(told.recv_timeout(LONG), Ok(Ok(true)), "{name}");
         writer.join().unwrap();
     }
+}
+
+/// Money moves between accounts in one keyspace and a total in another; every snapshot and every
+/// recovered state must balance.
+#[test]
+fn snapshots_never_show_half_a_batch() {
+    let dir = TempDir::new().unwrap();
+    let db = Db::open(dir.path(), Options::default()).unwrap().durability(Durability::Buffered);
+    let left = db.keyspace("left", KeyspaceOptions::default()).unwrap();
+    let right = db.keyspace("right", KeyspaceOptions::default()).unwrap();
+    let environment = crate::Environment::real();
+    let shown = Arc::new(AtomicU64::new(0));
+    let writer = {
+        let (db, left, right) = (db.clone(), left.clone(), right.clone());
+        let shown = Arc::clone(&shown);
+        let write = move || {
+            for round in 0..5_000_u64 {
+                // Some snapshots come in between, however busy the machine is.
+                while round == 2_500 && shown.load(SeqCst) == 0 {
+                    if Arc::strong_count(&shown) == 1 {
+                        // The reader has found a fault and ended.
+                        return;
+                    }
+                    std::thread::yield_now();
+                }
+                let mut batch = Batch::new();
+                batch.put(&left, b"n", &round.to_le_bytes()).put(
+                    &right,
+                    b"n",
+                    &round.to_le_bytes(),
+                );
+                db.write(&batch).unwrap();
+            }
+        };
+        environment.spawn("writer", write).unwrap()
+    };
+    while !writer.is_finished() {
+        let snapshot = db.snapshot().unwrap();
+        let (one, two) = (snapshot.get(&left, b"n").unwrap(), snapshot.get(&right, b"n").unwrap());
+        assert_eq!(one, two);
+        shown.fetch_add(u64::from(one.is_some()), SeqCst);
+    }
+    writer.join().unwrap();
 }

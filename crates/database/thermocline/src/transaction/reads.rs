@@ -12,7 +12,6 @@ use crate::error::{Error, Result};
 use crate::key_locks::Hold;
 use crate::keyspace::Keyspace;
 use crate::keyspace_entry::KeyspaceInstance;
-use crate::planted::{Planted, is_planted};
 
 /// The keys and ranges that were read, by the entries' lock ids.
 #[derive(Default)]
@@ -122,8 +121,7 @@ impl Reads {
     pub(super) fn check(&self, recent: &RecentWrites, moment: SeqNo) -> Result<()> {
         for space in self.spaces.values() {
             let overtaken = |overtaken| Error::overtaken(&space.keyspace, overtaken);
-            let is_same = Arc::ptr_eq(&*space.keyspace.entry.current()?, &space.instance);
-            if !is_same && !is_planted(Planted::ClearedUnseen) {
+            if !Arc::ptr_eq(&*space.keyspace.entry.current()?, &space.instance) {
                 // It was cleared, and so were the pairs that were read.
                 return Err(overtaken(WriteConflict::Written { key: space.some_key() }));
             }
@@ -131,8 +129,7 @@ impl Reads {
             for key in &space.keys {
                 recent.check_key(id, key, moment).map_err(overtaken)?;
             }
-            let ranges = space.ranges.iter().flatten();
-            for range in ranges.filter(|_| !is_planted(Planted::RangesUnread)) {
+            for range in space.ranges.iter().flatten() {
                 recent.check_range(id, range, moment).map_err(overtaken)?;
             }
         }

@@ -15,7 +15,6 @@ use crate::error::Result;
 use crate::expiry::ClockReading;
 use crate::keyspace::Keyspace;
 use crate::keyspace_entry::KeyspaceInstance;
-use crate::planted::{Planted, is_planted};
 
 /// A key and its value.
 type Pair = (Vec<u8>, Vec<u8>);
@@ -158,7 +157,7 @@ impl Iterator for TransactionScan<'_> {
                 }
             }
             Some(Err(_)) | None => {
-                self.ended = !is_planted(Planted::EndUnread);
+                self.ended = true;
                 self.is_over = true;
                 self.has_failed = next.is_some();
             }

@@ -1,5 +1,10 @@
 //! Counts of the work that writers do for transactions.
 
+mod conflicts;
+#[path = "../../tests/every_kind.rs"]
+mod every_kind;
+mod serializability;
+
 use tempfile::TempDir;
 
 use crate::{Batch, Change, Db, EngineKind, Error, KeyspaceOptions, Options};

@@ -6,7 +6,5 @@ mod crash;
 mod database;
 mod edges;
 mod model;
-#[path = "../planted/expiry.rs"]
-mod planted;
 mod shown;
 mod sweep;

@@ -88,47 +88,6 @@ fn what_has_ended_is_removed_though_nobody_asks_for_it() {
     }
 }
 
-/// A key whose value is renewed at the moment when the old one is found to have expired.
-#[test]
-pub(crate) fn what_is_renewed_meanwhile_stays() {
-    for (engine, journaled) in kinds() {
-        let bench = Bench::new(21);
-        let space = bench.space(engine, journaled);
-        let keys: Vec<[u8; 4]> = (0..64_u32).map(u32::to_be_bytes).collect();
-        for round in 0..30_u64 {
-            for key in &keys {
-                space.expiring().put(key, b"old", bench.now_ms() + 1).unwrap();
-            }
-            bench.pass(1);
-            let is_over = AtomicBool::new(false);
-            thread::scope(|scope| {
-                scope.spawn(|| {
-                    while !is_over.load(Relaxed) {
-                        space.expiring().remove_expired().unwrap();
-                    }
-                });
-                for key in &keys {
-                    let renewed = round.to_be_bytes();
-                    match round % 3 {
-                        0 => drop(space.expiring().put(key, &renewed, u64::MAX).unwrap()),
-                        1 => drop(space.put(key, &renewed).unwrap()),
-                        _ => {
-                            let swap =
-                                space.expiring().compare_and_swap(key, None, &renewed, u64::MAX);
-                            assert!(swap.unwrap().is_done());
-                        }
-                    }
-                }
-                is_over.store(true, Relaxed);
-            });
-            for key in &keys {
-                let found = space.get(key).unwrap();
-                assert_eq!(found, Some(round.to_be_bytes().to_vec()), "{engine}, {journaled}");
-            }
-        }
-    }
-}
-
 /// A removal under way neither keeps the database open nor is lost.
 #[test]
 fn a_database_closes_amid_removal_and_goes_on_when_it_is_opened() {

@@ -7,8 +7,6 @@ mod counted;
 mod crashes;
 mod model;
 mod names;
-#[path = "../planted/merge.rs"]
-mod planted;
 mod refusals;
 mod threads;
 

@@ -1,52 +1,10 @@
-//! Counters to which many threads add at the same time, by each way of merging: the sums are exact.
+//! Merges by a thread next to transactions of another one that read the same counters.
 
 use std::thread;
 
-use thermocline::Batch;
-
 use super::{kinds, merged_by, number, open, operators};
 
-const THREADS: u64 = 4;
 const ROUNDS: u64 = 60;
-const COUNTERS: u64 = 3;
-
-#[test]
-pub(crate) fn counters_of_many_threads_are_exact() {
-    for (engine, journaled) in kinds() {
-        let device = device::memory();
-        let db = open(&device, operators());
-        let space = db.keyspace("s", merged_by("add", engine, journaled)).unwrap();
-        let other = db.keyspace("other", merged_by("add", engine, journaled)).unwrap();
-        let one = 1_u64.to_le_bytes();
-        thread::scope(|scope| {
-            for thread in 0..THREADS {
-                let (db, space, other) = (&db, &space, &other);
-                scope.spawn(move || {
-                    for round in 0..ROUNDS {
-                        let key = ((thread + round) % COUNTERS).to_be_bytes();
-                        space.merge(&key, &one).unwrap();
-                        let mut batch = Batch::new();
-                        // Of one key twice, and of both keyspaces.
-                        batch.merge(space, &key, &one).merge(space, &key, &one);
-                        db.write(batch.merge(other, &key, &one)).unwrap();
-                        // Nothing is read, so there is no conflict.
-                        let transaction = db.begin().unwrap();
-                        transaction.merge(space, &key, &one).unwrap();
-                        transaction.merge(other, &key, &one).unwrap();
-                        transaction.commit().unwrap();
-                        if round % 20 == 7 {
-                            space.flush().unwrap();
-                        }
-                    }
-                });
-            }
-        });
-        let sum = |of| (0..COUNTERS).map(|key: u64| number(of, &key.to_be_bytes())).sum::<u64>();
-        assert_eq!(sum(&space), 4 * THREADS * ROUNDS, "{engine}, journaled: {journaled}");
-        assert_eq!(sum(&other), 2 * THREADS * ROUNDS, "{engine}, journaled: {journaled}");
-        db.close().unwrap();
-    }
-}
 
 /// Merges next to transactions that read the counters and write their values plus one.
 #[test]

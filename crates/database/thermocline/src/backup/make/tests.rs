@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use super::*;
-use crate::planted::{Planted, must_be_found};
 
 const OLD: &str = "backup-000001";
 const NEW: &str = "backup-000002.unfinished";
@@ -48,10 +47,4 @@ fn files_of_one_checksum_are_not_taken_for_one_another() {
     let file = device.open(&files::under(NEW, NAME), Mode::Read).unwrap();
     file.read_at(0, &mut found).unwrap();
     assert_eq!(found, alike()[1]);
-}
-
-#[test]
-fn files_that_are_shared_by_their_checksums_are_found() {
-    let test = files_of_one_checksum_are_not_taken_for_one_another;
-    must_be_found(Planted::SharedBySum, "left == right", test);
 }

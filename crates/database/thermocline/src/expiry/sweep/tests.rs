@@ -1,6 +1,8 @@
-//! A pass of the expiry sweep during a write.
+//! Passes of the expiry sweep during writes.
 
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
+use std::thread;
 
 use engine::Change;
 
@@ -10,6 +12,7 @@ use crate::keyspace_entry::InstanceFiles;
 use crate::options::{KeyspaceOptions, Options};
 use crate::rmw::Advance;
 use crate::stand_in::StandIn;
+use crate::tests::ENGINES;
 
 /// An engine asks the operator first, and has the value a moment later.
 #[test]
@@ -82,5 +85,63 @@ fn the_first_pass_shows_about_how_many_keys_there_are() {
         while db.inner.0.go_on(&entry, &instance, 1, time).0 {}
         let stats = keyspace.expiring().stats().unwrap().unwrap();
         assert_eq!((stats.passes, stats.keys, stats.keys_with_expiry), (1, KEYS, KEYS / 2));
+    }
+}
+
+/// A key whose value is renewed at the moment when the old one is found to have expired.
+#[test]
+fn what_is_renewed_meanwhile_stays() {
+    let kinds = ENGINES.iter().flat_map(|engine| [(*engine, true), (*engine, false)]);
+    for (engine, journaled) in kinds {
+        let (environment, clock) = Environment::simulated(21);
+        let options = Options {
+            environment,
+            memory_bytes: 128 << 20,
+            sync_interval: None,
+            expiry_sweep_interval: None,
+            ..Options::default()
+        };
+        let db = Db::open_on(device::memory(), "removal", options).unwrap();
+        let memory_bytes = Some(12 << 20);
+        let options = KeyspaceOptions {
+            engine,
+            journaled,
+            memory_bytes,
+            expiring: true,
+            ..KeyspaceOptions::default()
+        };
+        let space = db.keyspace("s", options).unwrap();
+        let keys: Vec<[u8; 4]> = (0..64_u32).map(u32::to_be_bytes).collect();
+        for round in 0..30_u64 {
+            for key in &keys {
+                space.expiring().put(key, b"old", db.now_ms() + 1).unwrap();
+            }
+            clock.advance(Duration::from_millis(1));
+            let is_over = AtomicBool::new(false);
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    while !is_over.load(Relaxed) {
+                        space.expiring().remove_expired().unwrap();
+                    }
+                });
+                for key in &keys {
+                    let renewed = round.to_be_bytes();
+                    match round % 3 {
+                        0 => drop(space.expiring().put(key, &renewed, u64::MAX).unwrap()),
+                        1 => drop(space.put(key, &renewed).unwrap()),
+                        _ => {
+                            let swap =
+                                space.expiring().compare_and_swap(key, None, &renewed, u64::MAX);
+                            assert!(swap.unwrap().is_done());
+                        }
+                    }
+                }
+                is_over.store(true, Relaxed);
+            });
+            for key in &keys {
+                let found = space.get(key).unwrap();
+                assert_eq!(found, Some(round.to_be_bytes().to_vec()), "{engine}, {journaled}");
+            }
+        }
     }
 }
