@@ -10,7 +10,7 @@
 //! is read again, the cache knows whether a larger cache would still have had it.
 //!
 //! Once blocks have no more room, the pairs that gets find in them are also kept as single pairs
-//! ([`pairs`]), in a part of the same share.
+//! ([`RowCache`]), in a part of the same share.
 //!
 //! # Invariants
 //! - B1. After each call that adds something, blocks and pairs together take no more than the given
@@ -27,8 +27,8 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
+use cache::RowCache;
 use memory_budget::{Account, GHOST_PAGE_BYTES, GhostTable, MemoryBudget, MemoryGain};
-use pairs::{INSERTIONS_A_ROUND, Pairs};
 use sync::Mutex;
 
 use crate::block::{Block, BlockMemory};
@@ -57,9 +57,7 @@ pub(crate) struct Cache {
     /// Blocks that these additional bytes would have saved reading.
     ghost_hits: AtomicU64,
     /// The pairs that are kept in addition to blocks.
-    pub(crate) pairs: Pairs,
-    /// Blocks that came in.
-    insertions: AtomicU64,
+    pub(crate) pairs: RowCache,
     /// Bytes of blocks that were cached since the allocator was last asked to return freed memory.
     cached_bytes: AtomicU64,
 }
@@ -69,8 +67,8 @@ impl Cache {
     pub(crate) fn new(budget: &Arc<MemoryBudget>, keeps_pairs: bool) -> Self {
         let (rings, next) = (std::array::from_fn(|_| Mutex::default()), AtomicUsize::new(0));
         let [hits, misses, given_up, ghost_reach, ghost_hits] = Default::default();
-        let [insertions, cached_bytes] = Default::default();
-        let part_max = if keeps_pairs { pairs::PART_MAX } else { 0.0 };
+        let cached_bytes = AtomicU64::new(0);
+        let part_max = if keeps_pairs { cache::PART_MAX } else { 0.0 };
         Self {
             memory: BlockMemory::new(Arc::new(Account::new(budget))),
             rings,
@@ -80,8 +78,7 @@ impl Cache {
             given_up,
             ghost_reach,
             ghost_hits,
-            pairs: Pairs::new(GhostTable::within(budget), budget, part_max),
-            insertions,
+            pairs: RowCache::new(GhostTable::within(budget), budget, part_max),
             cached_bytes,
         }
     }
@@ -98,9 +95,7 @@ impl Cache {
 
     /// From now on counts the reads that `bytes` more bytes would have saved.
     pub(crate) fn set_ghost_reach(&self, bytes: u64) {
-        let of_pairs = (bytes as f64 * self.pairs.part()) as u64;
-        self.pairs.set_ghost_reach(of_pairs);
-        self.ghost_reach.store(bytes - of_pairs, Relaxed);
+        self.ghost_reach.store(self.pairs.divide_ghost_reach(bytes), Relaxed);
     }
 
     /// Returns the blocks of the device whose reads the additional memory would have saved so far.
@@ -146,7 +141,7 @@ impl Cache {
     /// Keeps a block, if it is not too large for a cache of `share` bytes, and makes room for it.
     pub(crate) fn insert(&self, head: &Arc<Head>, block: &Arc<Block>, share: u64) {
         self.note_read(head, block);
-        let is_due = self.insertions.fetch_add(1, Relaxed).is_multiple_of(INSERTIONS_A_ROUND);
+        let is_due = self.pairs.note_block();
         self.fit_pairs(share, is_due);
         if block.memory_bytes() > share / BLOCK_PARTS {
             if share < STARVED_BYTES {
@@ -174,7 +169,7 @@ impl Cache {
     /// Fits pairs to their part of the share, if that is due or they have more than the largest
     /// part.
     fn fit_pairs(&self, share: u64, is_due: bool) {
-        if is_due || self.pairs.bytes() > (share as f64 * pairs::PART_MAX) as u64 {
+        if is_due || self.pairs.bytes() > (share as f64 * cache::PART_MAX) as u64 {
             self.pairs.fit(share);
         }
     }

@@ -452,7 +452,7 @@ impl Shared {
         let kept = std::mem::take(&mut committer.kept);
         let base = Arc::new(self.base_of(&committer.index)?);
         // From now on readers look in the base for the pairs that they found in the memtable (A1
-        // and A2 of `pairs`; S3).
+        // and A2 of `cache`; S3).
         let changing = self.cache.pairs.change();
         if self.options.pairs {
             let memtables = committed.memtables().iter();

@@ -27,7 +27,7 @@
 //!
 //! # To follow
 //! - a put: `write::Shared::apply`, then `memtable::Entered::insert`;
-//! - a get: `lookup::Shared::lookup`, then `memtable::Memtable::get`, `pairs::Pairs::get`,
+//! - a get: `lookup::Shared::lookup`, then `memtable::Memtable::get`, `cache::RowCache::get`,
 //!   `state::Base::interval_of`, `block::Block::find`;
 //! - a scan: `scan::Walk`, a run at a time;
 //! - a commit: `commit::Shared::commit_oldest`, then `put`, `commit/plan_parallel.rs`,

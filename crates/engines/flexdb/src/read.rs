@@ -160,7 +160,7 @@ impl Shared {
                 return Ok(MemoryLookup::Ended(Some(found)));
             }
         }
-        // A reader of this state gets the pair that its base has (A4 of `pairs`).
+        // A reader of this state gets the pair that its base has (A4 of `cache`).
         let pair = sources.commits.and_then(|upto| self.cache.pairs.get(key, upto, into));
         if pair.is_some() {
             return Ok(MemoryLookup::Ended(Some(Found::IN_SPACE)));

@@ -9,9 +9,9 @@
 
 use std::sync::Arc;
 
+use cache::RowCache;
 use codec::SeqNo;
 use memory_budget::{GhostTable, HighWater, MemoryBudget};
-use pairs::Pairs;
 
 /// The state of all values: the number of a write says whether its value is the present one.
 const STATE: u64 = 0;
@@ -19,7 +19,7 @@ const STATE: u64 = 0;
 /// The cache.
 #[derive(Debug)]
 pub(crate) struct ValueCache {
-    pairs: Pairs,
+    pairs: RowCache,
     /// Of the write buffers.
     high_water: HighWater,
 }
@@ -27,7 +27,7 @@ pub(crate) struct ValueCache {
 impl ValueCache {
     /// Returns an empty cache in a budget, which may take nothing yet.
     pub(crate) fn new(budget: &Arc<MemoryBudget>) -> Self {
-        let pairs = Pairs::new(GhostTable::within(budget), budget, 1.0);
+        let pairs = RowCache::new(GhostTable::within(budget), budget, 1.0);
         pairs.open(STATE);
         Self { pairs, high_water: HighWater::default() }
     }

@@ -1,4 +1,4 @@
-//! The cache of blocks and metadata of all tables of a store, and of single pairs ([`pairs`]).
+//! The cache of blocks and metadata of all tables of a store, and of single pairs ([`RowCache`]).
 //!
 //! It takes the memory that is left for it: more if memtables leave some of theirs for a while
 //! ([`CacheShare`]). Writers make it shrink ([`Cache::shrink_for_writers`]).
@@ -42,10 +42,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use arena::pieces::{self, Pool};
+use cache::RowCache;
 use codec::SeqNo;
 use memory_budget::{GhostTable, MemoryBudget, MemoryGain};
 use memtable::MemtableMemory;
-use pairs::{INSERTIONS_A_ROUND, Pairs};
 
 use crate::background::release::Freed;
 use crate::memory_split::MemorySplit;
@@ -133,12 +133,10 @@ pub(crate) struct Cache {
     beside: AtomicU64,
     share: CacheShare,
     lookups: LookupCounts,
-    pairs: Pairs,
+    pairs: RowCache,
     /// Bytes of the metadata of all tables, and of the largest.
     metadata_bytes: AtomicU64,
     metadata_bytes_max: AtomicU64,
-    /// Pieces that came in.
-    insertions: AtomicU64,
     evictions: Evictions,
 }
 
@@ -150,7 +148,7 @@ impl Cache {
         memtables: &Arc<MemtableMemory>,
     ) -> Self {
         let slab_bytes = (budget.limit() / SLAB_PARTS).clamp(SLAB_BYTES_MIN, SLAB_BYTES_MAX);
-        let pairs_part_max = if options.pairs { pairs::PART_MAX } else { 0.0 };
+        let pairs_part_max = if options.pairs { cache::PART_MAX } else { 0.0 };
         Self {
             clocks: Clocks::new(),
             pool: Pool::metered(slab_bytes as usize, Arc::clone(budget) as Arc<dyn pieces::Meter>),
@@ -158,10 +156,9 @@ impl Cache {
             beside: AtomicU64::new(0),
             share: CacheShare::new(budget, options, memtables),
             lookups: LookupCounts::default(),
-            pairs: Pairs::new(GhostTable::within(budget), budget, pairs_part_max),
+            pairs: RowCache::new(GhostTable::within(budget), budget, pairs_part_max),
             metadata_bytes: AtomicU64::new(0),
             metadata_bytes_max: AtomicU64::new(0),
-            insertions: AtomicU64::new(0),
             evictions: Evictions::new(budget),
         }
     }
@@ -170,7 +167,7 @@ impl Cache {
     /// it evicts other pieces and reuses their memory.
     fn piece(&self, len: usize) -> pieces::Piece {
         let capacity = self.capacity();
-        let mut grown = self.insertions.load(Relaxed) as usize;
+        let mut grown = self.pairs.blocks() as usize;
         for _ in 0..GIVEN_UP_MAX {
             let bytes = self.bytes().saturating_sub(self.pool.idle()) + len as u64;
             if bytes <= capacity || self.pool.has_room(len) {
@@ -216,7 +213,7 @@ impl Cache {
     }
 
     /// Returns the pairs that are kept next to blocks.
-    pub(crate) fn pairs(&self) -> &Pairs {
+    pub(crate) fn pairs(&self) -> &RowCache {
         &self.pairs
     }
 
@@ -352,7 +349,7 @@ impl PieceCache for Cache {
         let (bytes, beside) = (cached.bytes(), cached.beside());
         self.evictions.ghosts.note_read(key.hash(), MemoryGain::blocks(bytes));
         self.share.note_read(bytes);
-        if self.insertions.fetch_add(1, Relaxed).is_multiple_of(INSERTIONS_A_ROUND) {
+        if self.pairs.note_block() {
             self.fit_pairs();
         }
         let capacity = self.capacity();

@@ -394,7 +394,7 @@ impl Shared {
         self.stopping(committed)?;
         self.manifest.note_persisted(manifest.persisted());
         // No pair is kept from here until the next state is there; keys of the memtables that are
-        // removed have other versions in its tables (A1 and A2 of `pairs`).
+        // removed have other versions in its tables (A1 and A2 of `cache`).
         let changing = self.cache.pairs().change();
         for memtable in state.sealed.iter().filter(|one| flushed.contains(&one.id())) {
             memtable.each_key(&mut |key| changing.forget(key));

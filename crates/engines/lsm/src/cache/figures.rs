@@ -40,9 +40,8 @@ impl Cache {
 
     /// From now on counts the reads that `bytes` more would have saved.
     pub(crate) fn set_ghost_reach(&self, bytes: u64) {
-        let of_pairs = (bytes as f64 * self.pairs.part()) as u64;
-        self.pairs.set_ghost_reach(of_pairs);
-        self.evictions.ghosts.set_reach((bytes - of_pairs).div_ceil(GHOST_PAGE_BYTES));
+        let of_blocks = self.pairs.divide_ghost_reach(bytes);
+        self.evictions.ghosts.set_reach(of_blocks.div_ceil(GHOST_PAGE_BYTES));
     }
 
     /// Returns the blocks whose reads that many more bytes would have saved, as counted so far.

@@ -271,7 +271,7 @@ fn gets_beside_a_flush_never_go_back() {
 
 #[test]
 fn pairs_of_old_tables_that_are_kept_are_found() {
-    finds(pairs::Planted::OldKept, "", gets_beside_flush);
+    finds(cache::Planted::OldKept, "", gets_beside_flush);
 }
 
 #[test]

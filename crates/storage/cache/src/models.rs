@@ -15,7 +15,7 @@ use shuttle::thread::spawn;
 use sync::Mutex;
 use sync::schedules::{Schedules, finds};
 
-use crate::{PART_MAX, Pairs, Planted};
+use crate::{PART_MAX, Planted, RowCache};
 
 const SCHEDULES: Schedules = Schedules::new(20_000);
 const COMMITS: u64 = 3;
@@ -33,14 +33,14 @@ struct State {
 }
 
 struct Model {
-    pairs: Pairs,
+    pairs: RowCache,
     state: Mutex<State>,
 }
 
 impl Model {
     fn new() -> Arc<Self> {
         let budget = Arc::new(MemoryBudget::new(16 << 20));
-        let pairs = Pairs::new(GhostTable::new(64), &budget, PART_MAX);
+        let pairs = RowCache::new(GhostTable::new(64), &budget, PART_MAX);
         pairs.open(0);
         pairs.set_capacity(1 << 20);
         let state = State { number: 0, memtable: None, below: 0 };

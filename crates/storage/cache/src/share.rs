@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use sync::locks::Mutex;
 
-/// Insertions of blocks between two decisions on the part of pairs ([`crate::Pairs::fit`]).
-pub const INSERTIONS_A_ROUND: u64 = 256;
+/// Insertions of blocks between two decisions on the part of pairs ([`crate::RowCache::fit`]).
+pub(crate) const INSERTIONS_A_ROUND: u64 = 256;
 /// Pairs leave room for the blocks that they are found in.
 pub const PART_MAX: f64 = 0.75;
 /// Pairs that gets find and blocks that walks read, together, before the part is computed again.

@@ -12,7 +12,7 @@ use sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 use crate::planted::Planted;
 use crate::shard::{HEAD_BYTES, PAGE_BYTES, Pair, Shard, hash, pages_of};
-use crate::share::Share;
+use crate::share::{INSERTIONS_A_ROUND, Share};
 
 /// Shards, at least and at most: one for each MiB of the budget.
 const SHARDS_MIN: u64 = 4;
@@ -30,7 +30,7 @@ const NONE: u64 = u64::MAX;
 
 /// The cache.
 #[derive(Debug)]
-pub struct Pairs {
+pub struct RowCache {
     pub(crate) shards: Box<[Mutex<Shard>]>,
     /// The number of the state of which pairs may be kept.
     number: AtomicU64,
@@ -43,6 +43,8 @@ pub struct Pairs {
     /// Pairs that gets found below memtables, kept or not.
     offered: AtomicU64,
     hits: AtomicU64,
+    /// Blocks that came into the engine's cache of blocks.
+    blocks: AtomicU64,
     share: Share,
     /// Pairs that were evicted recently: a larger cache would have had each of them that a get
     /// finds below again.
@@ -54,12 +56,12 @@ pub struct Pairs {
 /// A commit: while it lives nothing is kept; nor afterwards, unless it is [done](Changing::done).
 #[derive(Debug)]
 pub struct Changing<'a> {
-    pairs: &'a Pairs,
+    pairs: &'a RowCache,
 }
 
-impl Pairs {
+impl RowCache {
     /// Makes an empty cache that may take nothing. It never takes more than `part_max` of the bytes
-    /// that it is to [fit](Pairs::fit) in. Nothing may be kept before it is [open](Pairs::open).
+    /// that it is to [fit](RowCache::fit) in. Nothing may be kept before it is [open](RowCache::open).
     pub fn new(ghosts: GhostTable, budget: &Arc<MemoryBudget>, part_max: f64) -> Self {
         let shards = (budget.limit() >> 20).clamp(SHARDS_MIN, SHARDS_MAX);
         let slab_bytes = (budget.limit() / SLAB_PARTS).clamp(SLAB_BYTES_MIN, SLAB_BYTES_MAX);
@@ -73,6 +75,7 @@ impl Pairs {
             beside: AtomicU64::new(0),
             offered: AtomicU64::new(0),
             hits: AtomicU64::new(0),
+            blocks: AtomicU64::new(0),
             share: Share::new(part_max),
             ghosts,
             given_up: AtomicU64::new(0),
@@ -219,6 +222,25 @@ impl Pairs {
     /// From now on counts what `bytes` more would have saved.
     pub fn set_ghost_reach(&self, bytes: u64) {
         self.ghosts.set_reach(bytes.div_ceil(BLOCK_BYTES));
+    }
+
+    /// From now on counts what its part of `bytes` more would have saved. Returns the rest, which
+    /// is the blocks'.
+    pub fn divide_ghost_reach(&self, bytes: u64) -> u64 {
+        let own = (bytes as f64 * self.part()) as u64;
+        self.set_ghost_reach(own);
+        bytes - own
+    }
+
+    /// Counts a block that comes into the engine's cache of blocks. Returns true when the part has
+    /// to be computed again ([`RowCache::fit`]), which is once in [`INSERTIONS_A_ROUND`] blocks.
+    pub fn note_block(&self) -> bool {
+        self.blocks.fetch_add(1, Relaxed).is_multiple_of(INSERTIONS_A_ROUND)
+    }
+
+    /// Returns the number of blocks that came into the engine's cache of blocks.
+    pub fn blocks(&self) -> u64 {
+        self.blocks.load(Relaxed)
     }
 
     /// Reads that so much more would have saved, as counted so far.

@@ -29,20 +29,21 @@
 //!   below in that state, by A1 and A2.
 //!
 //! # To follow
-//! - a get: [`Pairs::get`], then `shard::Shard::get`; a pair that it has found below:
-//!   [`Pairs::keep`];
-//! - a commit: [`Pairs::change`], [`Changing::forget`], [`Changing::done`];
-//! - how much memory it takes: [`Pairs::fit`], `share`.
+//! - a get: [`RowCache::get`], then `shard::Shard::get`; a pair that it has found below:
+//!   [`RowCache::keep`];
+//! - a commit: [`RowCache::change`], [`Changing::forget`], [`Changing::done`];
+//! - how much memory it takes: [`RowCache::fit`], `share`; how often an engine with a cache of blocks
+//!   divides its share: [`RowCache::note_block`], [`RowCache::divide_ghost_reach`].
 
-mod cache;
 #[cfg(all(test, shuttle))]
 mod models;
 mod planted;
+mod row_cache;
 mod shard;
 mod share;
 #[cfg(test)]
 mod tests;
 
-pub use cache::{Changing, Pairs};
 pub use planted::Planted;
-pub use share::{INSERTIONS_A_ROUND, PART_MAX};
+pub use row_cache::{Changing, RowCache};
+pub use share::PART_MAX;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use memory_budget::{GhostTable, MemoryBudget};
 use proptest::prelude::*;
 
-use crate::{PART_MAX, Pairs};
+use crate::{PART_MAX, RowCache};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -40,7 +40,7 @@ proptest! {
     #[test]
     fn it_has_what_was_kept_last_or_nothing(steps in prop::collection::vec(step(), 1..600)) {
         let budget = Arc::new(MemoryBudget::new(16 << 20));
-        let pairs = Pairs::new(GhostTable::new(64), &budget, PART_MAX);
+        let pairs = RowCache::new(GhostTable::new(64), &budget, PART_MAX);
         pairs.open(1);
         pairs.set_capacity(1 << 20);
         let mut capacity = 1 << 20;
@@ -91,7 +91,7 @@ proptest! {
 #[test]
 fn what_is_read_again_stays() {
     let budget = Arc::new(MemoryBudget::new(16 << 20));
-    let pairs = Pairs::new(GhostTable::new(64), &budget, PART_MAX);
+    let pairs = RowCache::new(GhostTable::new(64), &budget, PART_MAX);
     pairs.open(1);
     pairs.set_capacity(2 << 20);
     let key = |number: u64| codec::hash64(3, &number.to_le_bytes()).to_le_bytes();
@@ -117,7 +117,7 @@ fn what_is_read_again_stays() {
 #[test]
 fn it_gives_memory_back() {
     let budget = Arc::new(MemoryBudget::new(16 << 20));
-    let pairs = Pairs::new(GhostTable::new(64), &budget, PART_MAX);
+    let pairs = RowCache::new(GhostTable::new(64), &budget, PART_MAX);
     pairs.open(1);
     pairs.set_capacity(4 << 20);
     for number in 0..20_000_u64 {
@@ -135,7 +135,7 @@ fn it_gives_memory_back() {
 #[test]
 fn a_pair_that_takes_memory_is_reported() {
     let budget = Arc::new(MemoryBudget::new(16 << 20));
-    let pairs = Pairs::new(GhostTable::new(64), &budget, PART_MAX);
+    let pairs = RowCache::new(GhostTable::new(64), &budget, PART_MAX);
     pairs.open(1);
     pairs.fit(8 << 20);
     let before = pairs.bytes();
@@ -150,7 +150,7 @@ fn a_pair_that_takes_memory_is_reported() {
 fn its_part_follows_gets_and_walks() {
     let budget = Arc::new(MemoryBudget::new(16 << 20));
     let part = |part_max: f64, gets: u64, walked: u64| {
-        let pairs = Pairs::new(GhostTable::new(64), &budget, part_max);
+        let pairs = RowCache::new(GhostTable::new(64), &budget, part_max);
         pairs.open(1);
         pairs.fit(8 << 20);
         assert!((pairs.part() - part_max.min(0.5)).abs() < 1e-9, "{}", pairs.part());
@@ -175,7 +175,7 @@ fn its_part_follows_gets_and_walks() {
 #[test]
 fn a_commit_that_is_not_done_forbids_to_keep() {
     let budget = Arc::new(MemoryBudget::new(16 << 20));
-    let pairs = Pairs::new(GhostTable::new(64), &budget, PART_MAX);
+    let pairs = RowCache::new(GhostTable::new(64), &budget, PART_MAX);
     pairs.open(1);
     pairs.set_capacity(1 << 20);
     pairs.keep(1, b"k", 1, b"v");
