@@ -226,10 +226,16 @@ fn s5_a_directory_has_one_owner_and_goes_forward() {
     let last_incarnation = Some(8);
     let old_copy = Error::OldCopy { stored: 2, last: 8 };
     assert_eq!(refused(&Options { last_incarnation, ..options(9) }), old_copy);
-    // An empty directory in the place of one that was used.
+    // An empty directory in the place of one that was used is another StoC.
     let empty = device::memory();
-    let lost = Stoc::open(empty, &Options { last_incarnation, ..options(9) });
-    assert_eq!(lost.map(|_| ()), Err(Error::OldCopy { stored: 0, last: 8 }));
+    let environment = Environment::seeded(2);
+    let replaced = Options { last_incarnation, environment, ..options(9) };
+    let lost = Stoc::open(Arc::clone(&empty), &replaced);
+    let lost = lost.expect("it is empty").identity();
+    assert_ne!(lost.cookie, cookie);
+    let old_copy = Error::OldCopy { stored: 9, last: 12 };
+    let old = Stoc::open(empty, &Options { last_incarnation: Some(12), ..options(13) });
+    assert_eq!(old.map(|_| ()), Err(old_copy));
     assert_eq!(open(&device, 3).identity().incarnation, 3);
 }
 
