@@ -32,8 +32,9 @@
 //! - a get: [`RowCache::get`], then `shard::Shard::get`; a pair that it has found below:
 //!   [`RowCache::keep`];
 //! - a commit: [`RowCache::change`], [`Changing::forget`], [`Changing::done`];
-//! - how much memory it takes: [`RowCache::fit`], `share`; how often an engine with a cache of blocks
-//!   divides its share: [`RowCache::note_block`], [`RowCache::divide_ghost_reach`].
+//! - how much memory it takes: [`RowCache::fit`], `share`;
+//! - how an engine with a cache of blocks divides its share: [`RowCache::note_block`],
+//!   [`RowCache::divide_ghost_reach`].
 
 #[cfg(all(test, shuttle))]
 mod models;

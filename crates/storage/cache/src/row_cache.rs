@@ -61,7 +61,7 @@ pub struct Changing<'a> {
 
 impl RowCache {
     /// Makes an empty cache that may take nothing. It never takes more than `part_max` of the bytes
-    /// that it is to [fit](RowCache::fit) in. Nothing may be kept before it is [open](RowCache::open).
+    /// that it is to [fit](RowCache::fit) in. It keeps nothing before it is [open](RowCache::open).
     pub fn new(ghosts: GhostTable, budget: &Arc<MemoryBudget>, part_max: f64) -> Self {
         let shards = (budget.limit() >> 20).clamp(SHARDS_MIN, SHARDS_MAX);
         let slab_bytes = (budget.limit() / SLAB_PARTS).clamp(SLAB_BYTES_MIN, SLAB_BYTES_MAX);
