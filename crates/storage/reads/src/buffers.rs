@@ -34,6 +34,21 @@ pub(crate) struct Buffers {
     account: Account,
 }
 
+/// A buffer that returns to the others when it is dropped.
+pub(crate) struct Borrowed<'a> {
+    pub(crate) buffers: &'a mut Buffers,
+    /// Present until the drop.
+    pub(crate) buffer: Option<Buffer>,
+}
+
+impl Drop for Borrowed<'_> {
+    fn drop(&mut self) {
+        if let Some(buffer) = self.buffer.take() {
+            self.buffers.release(buffer);
+        }
+    }
+}
+
 impl Buffers {
     /// Keeps up to `spare_max` buffers. Their bytes are in `budget`.
     pub(crate) fn new(spare_max: usize, budget: &Arc<MemoryBudget>) -> Self {

@@ -16,15 +16,18 @@
 //! - F4. Dropping the table waits for the reads that the device has. The lookups are cancelled;
 //!   they have changed nothing.
 
+mod lost;
+
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
-use device::{Buffer, Completion, Doorbell, Queue, Request, Work};
+use device::{Completion, Doorbell, Queue, Request, Work};
 use engine::{Error, PendingLookup, Progress, ReadSource, Result};
 use memory_budget::MemoryBudget;
 
-use crate::buffers::Buffers;
+use crate::buffers::{Borrowed, Buffers};
+use lost::LostLookups;
 
 /// Most lookups of one table: a longer queue keeps no device busier.
 const DEPTH_MAX: usize = 4096;
@@ -54,6 +57,7 @@ pub struct InFlightReads<T> {
     sources: Vec<Source>,
     slots: Vec<Option<InFlight<T>>>,
     free: Vec<usize>,
+    lost: LostLookups,
     /// Slots and reads that wait for room on a queue, the oldest first.
     waiting: VecDeque<(usize, usize)>,
     /// Lookups that have failed with their queue, and are not reported yet.
@@ -109,21 +113,6 @@ pub struct Done<'a> {
 /// its result.
 pub type EachDone<'a, T> = dyn FnMut(T, Done<'_>) + 'a;
 
-/// A buffer that returns to the others when it is dropped.
-struct Borrowed<'a> {
-    buffers: &'a mut Buffers,
-    /// Present until the drop.
-    buffer: Option<Buffer>,
-}
-
-impl Drop for Borrowed<'_> {
-    fn drop(&mut self) {
-        if let Some(buffer) = self.buffer.take() {
-            self.buffers.release(buffer);
-        }
-    }
-}
-
 impl<T> InFlightReads<T> {
     /// Makes a table for up to `depth` lookups, or fewer if their reads would take too large a part
     /// of `budget`, to which its buffers are charged. It makes its queues when they are needed.
@@ -138,6 +127,7 @@ impl<T> InFlightReads<T> {
             sources: Vec::new(),
             slots: Vec::new(),
             free: Vec::new(),
+            lost: LostLookups::default(),
             waiting: VecDeque::new(),
             failed: VecDeque::new(),
             active: 0,
@@ -152,6 +142,11 @@ impl<T> InFlightReads<T> {
     /// Returns the number of lookups that are not reported yet.
     pub fn len(&self) -> usize {
         self.active + self.failed.len()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn slot_count(&self) -> usize {
+        self.slots.len()
     }
 
     /// Returns whether all lookups are reported.
@@ -218,7 +213,8 @@ impl<T> InFlightReads<T> {
     /// A source whose queue fails ends its lookups with that error. The next lookup makes another
     /// queue.
     pub fn complete(&mut self, waits: bool, done: &mut EachDone<'_, T>) -> usize {
-        // A callback that panicked may have left both.
+        // A callback that panicked may have left these three.
+        self.drop_lost_completions();
         self.submit_waiting();
         let mut count = self.report_failed(done);
         while self.active > 0 {
@@ -301,6 +297,7 @@ impl<T> InFlightReads<T> {
             let (Some(read), Some(source)) = (read, source) else {
                 // A panic has lost the lookup.
                 self.waiting.pop_front();
+                self.note_lost_read(slot);
                 continue;
             };
             let has_room = bytes == 0 || bytes + read.len <= BYTES_MAX;
@@ -399,7 +396,11 @@ impl<T> InFlightReads<T> {
         let (slot, index) = place_of(tag);
         let taken = self.slots.get_mut(slot).and_then(Option::take);
         let borrowed = Borrowed { buffers: &mut self.buffers, buffer };
-        let Some(mut in_flight) = taken else { return false };
+        let Some(mut in_flight) = taken else {
+            drop(borrowed);
+            self.note_lost_read(slot);
+            return false;
+        };
         // From here to the end of the round, a panic loses this lookup alone [F2].
         self.active -= 1;
         self.lookup_bytes -= in_flight.bytes;
@@ -407,6 +408,9 @@ impl<T> InFlightReads<T> {
         let is_last = in_flight.missing == 0;
         if is_last {
             self.free.push(slot);
+        } else {
+            let source = in_flight.lookup.reads().first().map(|read| &read.source);
+            self.lost.begin(slot, in_flight.missing, source);
         }
         let bytes = borrowed.buffer.as_deref().unwrap_or_default();
         let progress = match in_flight.failure.take() {
@@ -441,8 +445,37 @@ impl<T> InFlightReads<T> {
             }
         }
         drop(borrowed);
+        self.lost.undo();
         self.put(slot, in_flight);
         false
+    }
+
+    /// Drops completions of lost lookups.
+    fn drop_lost_completions(&mut self) {
+        if self.lost.is_empty() {
+            return;
+        }
+        let (slots, buffers, mut ended) = (&self.slots, &mut self.buffers, Vec::new());
+        for source in &mut self.sources {
+            let is_lost = |completion: &mut Completion| {
+                let (slot, _) = place_of(completion.tag);
+                slots.get(slot).is_none_or(Option::is_none)
+            };
+            for Completion { tag, buffer, .. } in source.completions.extract_if(.., is_lost) {
+                source.reads -= 1;
+                source.bytes -= buffer.as_ref().map_or(0, |buffer| buffer.len());
+                drop(Borrowed { buffers, buffer });
+                ended.push(place_of(tag).0);
+            }
+        }
+        ended.into_iter().for_each(|slot| self.note_lost_read(slot));
+    }
+
+    /// Notes that a read of a lost lookup has ended.
+    fn note_lost_read(&mut self, slot: usize) {
+        if self.lost.note_read(slot) {
+            self.free.push(slot);
+        }
     }
 
     fn put(&mut self, slot: usize, in_flight: InFlight<T>) {
@@ -458,6 +491,7 @@ impl<T> InFlightReads<T> {
             self.sources.swap_remove(index);
         drop((queue, completions));
         self.buffers.note_lost(reads, bytes);
+        self.lost.end_source(&source, &mut self.free);
         for (slot, place) in self.slots.iter_mut().enumerate() {
             // All reads of a round have the same source, so none of them is on another queue.
             let is_of_source = |in_flight: &mut InFlight<T>| {

@@ -385,6 +385,31 @@ fn a_panic_of_a_callback_or_a_lookup_loses_that_lookup_alone() {
     }
 }
 
+/// A lookup that a panic has lost leaves its slot to others, once its reads have ended: by
+/// themselves, or with their queue.
+#[test]
+fn a_lost_lookup_leaves_its_slot() {
+    for queue_fails in [false, true] {
+        let (disk, source, _, mut reads) = setup(16);
+        for _ in 0..20 {
+            for tag in 0..8 {
+                let lookup = Rounds::of(&source, &disk, &[&[1, 2, 3, 4]], BLOCK, tag % 2 == 0);
+                assert!(reads.start(lookup, tag).is_ok());
+            }
+            let mut completed = 0;
+            while !reads.is_empty() {
+                completed += 1;
+                disk.fails.store(queue_fails && completed == 3, Relaxed);
+                let _panicked = catch_unwind(AssertUnwindSafe(|| {
+                    reads.complete(true, &mut |_, _| ());
+                }));
+                disk.fails.store(false, Relaxed);
+            }
+        }
+        assert!(reads.slot_count() <= 16, "{} {queue_fails}", reads.slot_count());
+    }
+}
+
 #[test]
 fn dropping_a_table_cancels_its_lookups() {
     let (disk, source, budget, mut reads) = setup(16);
