@@ -75,6 +75,14 @@ pub enum Error {
         /// The bytes that are needed.
         needed: u64,
     },
+    /// The directory of a StoC cannot be read.
+    #[error("StoC {node}: {cause}")]
+    Stoc {
+        /// The StoC.
+        node: u32,
+        /// The reason.
+        cause: stoc::Error,
+    },
     /// The operating system has no thread.
     #[error("no thread can be started: {0}")]
     Thread(String),

@@ -20,6 +20,7 @@
 //! Leases, moves, and result tables: an `Ltc` serves ranges of its own process alone.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
+mod check;
 mod error;
 mod local_cluster;
 mod local_stocs;
@@ -28,6 +29,7 @@ mod marker;
 #[cfg(test)]
 mod tests;
 
+pub use check::{ClusterReport, check, is_cluster};
 pub use error::{Error, Result};
 pub use local_cluster::{LocalCluster, Options};
 pub use logc::Closing;

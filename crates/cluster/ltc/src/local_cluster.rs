@@ -32,7 +32,9 @@ use crate::marker::{self, Found};
 /// The lock file.
 pub(crate) const LOCK: &str = "LOCK";
 /// The StoCs.
-const STOCS: u32 = 3;
+pub(crate) const STOCS: u32 = 3;
+/// The directory of the coordinator's database.
+pub(crate) const COORDINATOR_DIR: &str = "coordinator";
 /// The LTC of the cluster.
 const LTC: u32 = 1;
 /// Memory of the coordinator's database.
@@ -111,22 +113,13 @@ impl LocalCluster {
     /// # Errors
     /// The same.
     pub fn open_on(device: Arc<dyn Device>, place: &str, options: Options) -> Result<Self> {
-        let place = || place.to_owned();
-        let check = |found: Found| match found {
-            Found::Nothing | Found::Cluster => Ok(found),
-            Found::Other(found) => Err(Error::NotACluster { place: place(), found }),
-            Found::Refused(cause @ HeaderError::Version { .. }) => {
-                Err(Error::Newer { place: place(), cause })
-            }
-            Found::Refused(cause) => Err(Error::Damaged { place: place(), cause }),
-        };
-        check(marker::look(&*device)?)?;
+        refuse_others(marker::look(&*device)?, place)?;
         let lock = device.lock(LOCK).map_err(|error| match error {
-            device::Error::Locked { .. } => Error::InUse { place: place() },
+            device::Error::Locked { .. } => Error::InUse { place: place.to_owned() },
             other => other.into(),
         })?;
         // Another process may have made the cluster until now.
-        if check(marker::look(&*device)?)? == Found::Nothing {
+        if refuse_others(marker::look(&*device)?, place)? == Found::Nothing {
             marker::make(&*device)?;
         }
         Self::open_locked(&device, lock, options)
@@ -149,13 +142,13 @@ impl LocalCluster {
             environment: environment.clone(),
             ..thermocline::Options::default()
         };
-        let coordinator_db = Db::open_on(part("coordinator")?, "coordinator", of_coordinator)?;
+        let coordinator_db = Db::open_on(part(COORDINATOR_DIR)?, COORDINATOR_DIR, of_coordinator)?;
         let store = Arc::new(LocalStore::open(coordinator_db.clone())?);
         let coordinator = Arc::new(Coordinator::open(store, &environment)?);
         let (mut stocs, mut warnings) = (Vec::new(), Vec::new());
         let mut cause = String::new();
         for node in 1..=STOCS {
-            match open_stoc(part(&format!("stoc-{node}"))?, node, &coordinator, &environment) {
+            match open_stoc(part(&stoc_dir(node))?, node, &coordinator, &environment) {
                 Ok((stoc, is_other)) => {
                     if is_other {
                         warnings
@@ -329,6 +322,25 @@ impl LocalCluster {
         if let Some(thread) = self.upkeep.lock().take() {
             let _ = thread.join();
         }
+    }
+}
+
+/// Returns the directory of a StoC.
+pub(crate) fn stoc_dir(node: u32) -> String {
+    format!("stoc-{node}")
+}
+
+/// Refuses a directory that has other things than a cluster of this release.
+///
+/// # Errors
+/// [`Error::NotACluster`], [`Error::Newer`], [`Error::Damaged`].
+pub(crate) fn refuse_others(found: Found, place: &str) -> Result<Found> {
+    let place = place.to_owned();
+    match found {
+        Found::Nothing | Found::Cluster => Ok(found),
+        Found::Other(found) => Err(Error::NotACluster { place, found }),
+        Found::Refused(cause @ HeaderError::Version { .. }) => Err(Error::Newer { place, cause }),
+        Found::Refused(cause) => Err(Error::Damaged { place, cause }),
     }
 }
 

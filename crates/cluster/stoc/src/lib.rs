@@ -38,6 +38,7 @@
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 mod catalogue;
+mod check;
 mod error;
 mod format;
 mod link;
@@ -52,6 +53,7 @@ mod table_file;
 mod tests;
 
 pub use catalogue::Identity;
+pub use check::{Checked, check};
 pub use error::{Error, Result};
 pub use link::{DirectLink, Link, OnReply, ThreadLink, call, call_all};
 pub use name::{Epoch, FileName, Kind, RangeId};

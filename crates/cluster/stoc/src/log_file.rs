@@ -10,7 +10,8 @@ use device::{Device, File, Mode, SyncKind};
 
 use crate::error::{Error, Result};
 use crate::format::{
-    APPEND_BYTES_MAX, APPEND_HEAD_BYTES, AppendHead, HEAD_BYTES, Head, append_bytes, walk_appends,
+    APPEND_BYTES_MAX, APPEND_HEAD_BYTES, AppendHead, Appends, HEAD_BYTES, Head, append_bytes,
+    walk_appends,
 };
 
 /// An append of a log, by its place in the content and in the file.
@@ -58,18 +59,8 @@ impl LogFile {
     /// # Errors
     /// The device's. Damage, also if the log would lose bytes that were synced.
     pub(crate) fn open(device: &dyn Device, head: Head) -> Result<Self> {
-        let path = head.name.path();
-        let file = device.open(&path, Mode::Write)?;
-        let bytes = file.len()?;
-        let mut content = vec![0; bytes.saturating_sub(HEAD_BYTES as u64) as usize];
-        file.read_at(HEAD_BYTES as u64, &mut content)?;
-        let found = walk_appends(&content, head.identity());
+        let (file, bytes, found) = find_appends(device, &head, Mode::Write)?;
         let end = (HEAD_BYTES + found.end) as u64;
-        if let Some(synced) = found.lost {
-            let what =
-                format!("a log ends at byte {}, and had {synced} bytes synced", found.length);
-            return Err(Corruption::new(what, end).at(&path, 0).into());
-        }
         if end < bytes {
             file.set_len(end)?;
         }
@@ -79,6 +70,14 @@ impl LogFile {
         let pieces = found.all.into_iter().map(piece).collect();
         let (length, synced) = (found.length, found.length);
         Ok(Self { head, file, pieces, length, sealed: None, synced, end })
+    }
+
+    /// Reads a log, and changes nothing. Returns the bytes of its content.
+    ///
+    /// # Errors
+    /// As [`LogFile::open`].
+    pub(crate) fn check(device: &dyn Device, head: &Head) -> Result<u64> {
+        find_appends(device, head, Mode::Read).map(|(_, _, found)| found.length)
     }
 
     /// Returns the bytes by which appends of `bytes` bytes of content grow the file, at most.
@@ -182,6 +181,26 @@ impl LogFile {
     pub(crate) fn seal(&mut self, length: u64) {
         self.sealed = Some(length);
     }
+}
+
+/// Reads the appends of a log. Returns its file and the bytes of that.
+fn find_appends(
+    device: &dyn Device,
+    head: &Head,
+    mode: Mode,
+) -> Result<(Arc<dyn File>, u64, Appends)> {
+    let path = head.name.path();
+    let file = device.open(&path, mode)?;
+    let bytes = file.len()?;
+    let mut content = vec![0; bytes.saturating_sub(HEAD_BYTES as u64) as usize];
+    file.read_at(HEAD_BYTES as u64, &mut content)?;
+    let found = walk_appends(&content, head.identity());
+    if let Some(synced) = found.lost {
+        let what = format!("a log ends at byte {}, and had {synced} bytes synced", found.length);
+        let end = (HEAD_BYTES + found.end) as u64;
+        return Err(Corruption::new(what, end).at(&path, 0).into());
+    }
+    Ok((file, bytes, found))
 }
 
 impl Piece {

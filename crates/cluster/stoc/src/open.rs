@@ -81,7 +81,8 @@ impl Stoc {
 
     /// Opens a file.
     fn open_file(&self, name: &FileName) -> Result<StoredFile> {
-        let opened = self.read_head(name).and_then(|head| match name.kind.is_log() {
+        let head = read_head(&*self.device, self.identity, name);
+        let opened = head.and_then(|head| match name.kind.is_log() {
             true => {
                 let mut log = LogFile::open(&*self.device, head)?;
                 if let Some(length) = self.catalogue.lock().all.seals.get(name) {
@@ -100,24 +101,27 @@ impl Stoc {
             opened => opened,
         }
     }
+}
 
-    /// Reads the first block of a file, which must name the file and this StoC.
-    fn read_head(&self, name: &FileName) -> Result<Head> {
-        let path = name.path();
-        let file = self.device.open(&path, Mode::Read)?;
-        let damaged = |what: &str| Corruption::new(what, 0).at(&path, 0);
-        if file.len()? < HEAD_BYTES as u64 {
-            return Err(damaged("a file is shorter than its first block").into());
-        }
-        let mut bytes = vec![0; HEAD_BYTES];
-        file.read_at(0, &mut bytes)?;
-        let head = Head::decode(&bytes).map_err(|damage| damage.at(&path, 0))?;
-        let Identity { cluster, node, cookie, .. } = self.identity;
-        if head.name != *name || (head.cluster, head.node, head.cookie) != (cluster, node, cookie) {
-            return Err(damaged("a file belongs to another name or another StoC").into());
-        }
-        Ok(head)
+/// Reads the first block of a file, which must name the file and the StoC.
+///
+/// # Errors
+/// Damage; the device's.
+pub(crate) fn read_head(device: &dyn Device, identity: Identity, name: &FileName) -> Result<Head> {
+    let path = name.path();
+    let file = device.open(&path, Mode::Read)?;
+    let damaged = |what: &str| Corruption::new(what, 0).at(&path, 0);
+    if file.len()? < HEAD_BYTES as u64 {
+        return Err(damaged("a file is shorter than its first block").into());
     }
+    let mut bytes = vec![0; HEAD_BYTES];
+    file.read_at(0, &mut bytes)?;
+    let head = Head::decode(&bytes).map_err(|damage| damage.at(&path, 0))?;
+    let Identity { cluster, node, cookie, .. } = identity;
+    if head.name != *name || (head.cluster, head.node, head.cookie) != (cluster, node, cookie) {
+        return Err(damaged("a file belongs to another name or another StoC").into());
+    }
+    Ok(head)
 }
 
 /// Returns the identity of this start, if the directory is of this StoC and of its last start.

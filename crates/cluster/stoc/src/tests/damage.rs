@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use device::{Device, Mode};
 
-use super::{bytes, log, open, table, write_table};
+use super::{RANGE, bytes, log, open, table, write_table};
 use crate::{Epoch, Error, FileName};
 
 fn flip(device: &Arc<dyn Device>, name: &FileName, at: u64) {
@@ -37,6 +37,36 @@ fn s4_damage_of_a_table_is_reported_with_its_place() {
             assert_eq!(is_damage(read), expected, "byte {at}, unit {number}");
         }
     }
+}
+
+/// A check finds the same damage as an opening, and changes nothing.
+#[test]
+fn a_check_finds_each_damaged_file_and_changes_nothing() {
+    let device = device::memory();
+    assert_eq!(crate::check(&*device), Ok(None));
+    let stoc = open(&device, 1);
+    let content = bytes(1, 20_000);
+    write_table(&stoc, table(1), 1, &content);
+    write_table(&stoc, table(2), 1, &content);
+    stoc.create_log(log(3), Epoch(1)).expect("memory takes it");
+    for part in content.chunks(1_000) {
+        let length = stoc.fence(RANGE, Epoch(1)).expect("memory takes it").logs;
+        let length = length.first().and_then(|(_, length)| *length).unwrap_or_default();
+        stoc.append(&log(3), Epoch(1), length, part).expect("memory takes it");
+    }
+    let identity = stoc.identity();
+    drop(stoc);
+    let whole = crate::check(&*device).expect("memory reads").expect("there is a StoC");
+    assert_eq!((whole.identity, whole.files, whole.bytes), (identity, 3, 60_000));
+    assert_eq!(whole.damage, []);
+    let before = crate::check(&*device);
+    flip(&device, &table(2), 5_000);
+    flip(&device, &log(3), 6_000);
+    let found = crate::check(&*device).expect("memory reads").expect("there is a StoC");
+    assert_eq!((found.files, found.damage.len()), (1, 2), "{found:?}");
+    flip(&device, &table(2), 5_000);
+    flip(&device, &log(3), 6_000);
+    assert_eq!(crate::check(&*device), before);
 }
 
 /// A log that lost bytes which were synced is damaged, and does not count for a fence. Without

@@ -2,10 +2,12 @@
 //!
 //! The database must be offline. Damage exits with 3.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 use thermocline::{Backups, Checked, Report};
 
-use super::{Context, backup};
+use super::{Context, backup, cluster};
 use crate::arguments::Check;
 use crate::failure::{Failure, Kind, Outcome};
 use crate::output;
@@ -13,6 +15,9 @@ use crate::output;
 pub(super) fn run(context: &Context, arguments: &Check) -> Outcome {
     if let Some(backups) = Backups::find(&arguments.dir)? {
         return check_backups(context, &backups);
+    }
+    if ltc::is_cluster(&arguments.dir).map_err(|error| cluster::opening(&arguments.dir, &error))? {
+        return check_cluster(context, &arguments.dir);
     }
     let report = thermocline::check(&arguments.dir)
         .map_err(|error| Failure::opening(&arguments.dir, error))?;
@@ -29,12 +34,56 @@ pub(super) fn run(context: &Context, arguments: &Check) -> Outcome {
             output::line(&format!("damaged  {} more, not listed", report.further_damage))?;
         }
     }
-    match report.damage_count() {
+    conclude(context, report.damage_count())
+}
+
+/// Ends a check by the number of damaged pieces.
+fn conclude(context: &Context, damage_count: u64) -> Outcome {
+    match damage_count {
         0 if context.shared.json => Ok(()),
         0 => output::line("everything is whole"),
         1 => Err(Failure::new(Kind::Damaged, "1 piece is damaged")),
         count => Err(Failure::new(Kind::Damaged, format_args!("{count} pieces are damaged"))),
     }
+}
+
+/// Verifies the coordinator's database and the files of all StoCs.
+fn check_cluster(context: &Context, dir: &Path) -> Outcome {
+    let report = ltc::check(dir).map_err(|error| cluster::opening(dir, &error))?;
+    if context.shared.json {
+        let stoc = |(node, checked): &(u32, Option<stoc::Checked>)| match checked {
+            None => json!({ "stoc": node, "files": Value::Null }),
+            Some(checked) => json!({
+                "stoc": node,
+                "files": checked.files,
+                "bytes": checked.bytes,
+                "damage": checked.damage.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            }),
+        };
+        output::json_line(&json!({
+            "whole": report.damage_count() == 0,
+            "coordinator": as_json(&report.coordinator),
+            "stocs": report.stocs.iter().map(stoc).collect::<Vec<_>>(),
+        }))?;
+    } else {
+        for checked in &report.coordinator.checked {
+            output::line(&format!("checked  coordinator: {checked}"))?;
+        }
+        for damage in &report.coordinator.damage {
+            output::line(&format!("damaged  coordinator: {damage}"))?;
+        }
+        for (node, checked) in &report.stocs {
+            let Some(stoc::Checked { files, bytes, damage, .. }) = checked else {
+                output::line(&format!("missing  StoC {node}"))?;
+                continue;
+            };
+            output::line(&format!("checked  StoC {node}: {files} files, {bytes} bytes"))?;
+            for damage in damage {
+                output::line(&format!("damaged  StoC {node}: {damage}"))?;
+            }
+        }
+    }
+    conclude(context, report.damage_count())
 }
 
 /// Continues behind damage, to the next backup.

@@ -116,7 +116,8 @@ fn announce(context: &Context, dir: &Path, server: &Server) -> Outcome {
     )
 }
 
-fn opening(dir: &Path, error: &ltc::Error) -> Failure {
+/// Returns the failure of a cluster's directory.
+pub(super) fn opening(dir: &Path, error: &ltc::Error) -> Failure {
     let dir = dir.display();
     match error {
         ltc::Error::InUse { .. } => Failure::new(Kind::InUse, error),

@@ -68,6 +68,37 @@ fn the_directory_of_one_stoc_can_be_removed() {
     }
 }
 
+/// `check` reads the marker, the coordinator and all StoCs.
+#[test]
+fn a_check_names_what_is_damaged() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("cluster");
+    let (served, addr) = start(&data);
+    let said = on("check", &data, &[]);
+    assert_eq!(said.code, 5, "{said:?}");
+    assert_eq!(ask(&addr, "SET key value\r\n"), "+OK\r\n");
+    served.interrupt();
+    let said = on("check", &data, &[]);
+    assert_eq!(said.code, 0, "{said:?}");
+    assert!(said.out.contains("checked  StoC 3: "), "{said:?}");
+    assert!(said.out.ends_with("everything is whole\n"), "{said:?}");
+    // The longest file of a StoC.
+    let below = data.join("stoc-2/files/00000001");
+    let files = std::fs::read_dir(below).unwrap().map(|entry| entry.unwrap());
+    let longest = files.max_by_key(|entry| entry.metadata().unwrap().len()).unwrap().path();
+    let bytes = std::fs::metadata(&longest).unwrap().len();
+    #[expect(clippy::disallowed_methods, reason = "damages a file")]
+    std::fs::File::options().write(true).open(&longest).unwrap().set_len(bytes.min(100)).unwrap();
+    let said = on("check", &data, &["--json"]);
+    assert_eq!(said.code, 3, "{said:?}");
+    let report: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!(report["whole"], false);
+    assert_eq!(report["stocs"][1]["damage"].as_array().unwrap().len(), 1, "{report}");
+    // The cluster works with the other StoCs.
+    let (_served, addr) = start(&data);
+    assert_eq!(ask(&addr, "GET key\r\n"), "$5\r\nvalue\r\n");
+}
+
 #[test]
 fn other_directories_and_settings_are_refused() {
     let dir = tempfile::tempdir().unwrap();

@@ -93,10 +93,7 @@ pub(crate) fn run(round: &Round, path: &Path) -> String {
             thread::sleep(round.life(life));
             server.kill();
         });
-        check_offline(&match round.way {
-            Way::Cluster => path.join("coordinator"),
-            _ => path.to_owned(),
-        });
+        check_offline(path);
         let server = Server::start(round, path);
         for client in &clients {
             let found = read_all(&client.script, server.addr);
