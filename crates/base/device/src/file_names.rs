@@ -140,9 +140,14 @@ impl<N> FileNames<N> {
             return Err(not_found(from.1));
         }
         self.check_place(to.0, to.1, Operation::Metadata)?;
+        if let (Some(old), Some(new)) = (self.files.get(from.0), self.files.get(to.0))
+            && Arc::ptr_eq(old, new)
+        {
+            // Both names of one file stay, as POSIX says.
+            return Ok(None);
+        }
         let moved = self.files.remove(from.0);
-        let replaced = moved.and_then(|node| self.files.insert(to.0.to_owned(), node));
-        Ok(replaced.filter(|_| from.0 != to.0))
+        Ok(moved.and_then(|node| self.files.insert(to.0.to_owned(), node)))
     }
 
     fn rename_dir(&mut self, from: (&str, &str), to: (&str, &str)) -> Result<()> {

@@ -64,7 +64,7 @@ pub use file::{Entry, File, Mode, Space, SyncKind};
 pub use file_names::FileNames;
 pub use limit::{close_spare_files, close_when_out_of_files, open_files_limit};
 pub use memory::memory;
-pub use name::{check_name, join};
+pub use name::{check_below_root, check_name, join};
 pub use observed::ObservedDevice;
 pub use overlay::overlay;
 pub use pool::OnDemandFile;

@@ -29,7 +29,7 @@ pub fn check_name(name: &str) -> Result<()> {
 ///
 /// # Errors
 /// [`Error::BadName`].
-pub(crate) fn check_below_root(name: &str) -> Result<()> {
+pub fn check_below_root(name: &str) -> Result<()> {
     if name.is_empty() { Err(Error::BadName { name: String::new() }) } else { check_name(name) }
 }
 

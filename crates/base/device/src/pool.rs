@@ -221,7 +221,8 @@ impl File for OnDemandFile {
 impl Request {
     /// Returns the same request on the file that is open, if it is on one that is opened on demand.
     /// If that cannot be opened the request keeps it, and fails when it is done.
-    pub(crate) fn on_open_file(mut self) -> Self {
+    #[must_use]
+    pub fn on_open_file(mut self) -> Self {
         let any: &dyn Any = &*self.file;
         let Some(on_demand) = any.downcast_ref::<OnDemandFile>() else { return self };
         let opened = match self.work {

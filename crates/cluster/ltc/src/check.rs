@@ -60,7 +60,7 @@ pub fn check(path: impl AsRef<Path>) -> Result<ClusterReport> {
         if !device.exists(&dir)? {
             return Ok((node, None));
         }
-        let checked = stoc::check(&*device.subdevice(&dir)?);
+        let checked = stoc::check(&device.subdevice(&dir)?);
         let checked = checked.map_err(|cause| Error::Stoc { node, cause })?;
         Ok((node, checked))
     };

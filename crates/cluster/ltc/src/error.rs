@@ -68,12 +68,15 @@ pub enum Error {
         cause: String,
     },
     /// The memory is too little for another range.
-    #[error("{memory_bytes} bytes of memory are too little for another range: it needs {needed}")]
+    #[error(
+        "memory of {memory_bytes} bytes for data is enough for {open} databases: each needs 8 MiB \
+         at least"
+    )]
     NoMemory {
         /// The memory of all ranges.
         memory_bytes: u64,
-        /// The bytes that are needed.
-        needed: u64,
+        /// The ranges that are open.
+        open: usize,
     },
     /// The directory of a StoC cannot be read.
     #[error("StoC {node}: {cause}")]
@@ -82,6 +85,15 @@ pub enum Error {
         node: u32,
         /// The reason.
         cause: stoc::Error,
+    },
+    /// The database of the coordinator is missing. It names the ranges and their logs.
+    #[error(
+        "the cluster {place} has StoCs, and its directory coordinator is missing or empty: without \
+         it nothing can be read"
+    )]
+    NoCoordinator {
+        /// The directory.
+        place: String,
     },
     /// The operating system has no thread.
     #[error("no thread can be started: {0}")]

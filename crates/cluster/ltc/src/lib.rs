@@ -26,6 +26,7 @@ mod local_cluster;
 mod local_stocs;
 mod ltc;
 mod marker;
+mod memory;
 #[cfg(test)]
 mod tests;
 

@@ -13,6 +13,7 @@
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 use codec::HeaderError;
@@ -28,6 +29,7 @@ use crate::error::{Error, Result};
 use crate::local_stocs::LocalStocs;
 use crate::ltc::{Ltc, RangeOptions};
 use crate::marker::{self, Found};
+use crate::memory;
 
 /// The lock file.
 pub(crate) const LOCK: &str = "LOCK";
@@ -39,16 +41,14 @@ pub(crate) const COORDINATOR_DIR: &str = "coordinator";
 const LTC: u32 = 1;
 /// Memory of the coordinator's database.
 const COORDINATOR_BYTES: u64 = 16 << 20;
-/// The part of the memory that each keyspace but the first one gets. The first one gets half.
-const OTHERS_PART: u64 = 32;
 /// Time between two repairs.
 const REPAIR_INTERVAL: Duration = Duration::from_secs(10);
 
 /// How a cluster is opened.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Memory of all ranges in bytes. The keyspace that was made first gets half of it, and each
-    /// other one a 32nd part.
+    /// Memory of all ranges in bytes. Each keyspace gets half of the memory that is left, without
+    /// 8 MiB for each later one of 16 keyspaces.
     pub memory_bytes: u64,
     /// How the files of ranges are stored.
     pub ranges: RangeOptions,
@@ -64,6 +64,7 @@ pub struct Options {
 /// is one range.
 pub struct LocalCluster {
     ltc: Arc<Ltc>,
+    stocs: Arc<LocalStocs>,
     coordinator: Arc<Coordinator>,
     coordinator_db: Db,
     shared: SharedParts,
@@ -73,6 +74,7 @@ pub struct LocalCluster {
     warnings: Vec<String>,
     upkeep: Mutex<Option<JoinHandle<()>>>,
     stopping: Arc<Stopping>,
+    is_repaired: Arc<AtomicBool>,
     /// Released last.
     _lock: Arc<dyn File>,
 }
@@ -121,6 +123,12 @@ impl LocalCluster {
         // Another process may have made the cluster until now.
         if refuse_others(marker::look(&*device)?, place)? == Found::Nothing {
             marker::make(&*device)?;
+        } else if !has_coordinator(&*device)? {
+            // A cluster whose making a crash interrupted has no StoC yet.
+            let has_stoc = (1..=STOCS).map(|node| device.exists(&stoc_dir(node)));
+            if has_stoc.collect::<device::Result<Vec<_>>>()?.contains(&true) {
+                return Err(Error::NoCoordinator { place: place.to_owned() });
+            }
         }
         Self::open_locked(&device, lock, options)
     }
@@ -145,20 +153,27 @@ impl LocalCluster {
         let coordinator_db = Db::open_on(part(COORDINATOR_DIR)?, COORDINATOR_DIR, of_coordinator)?;
         let store = Arc::new(LocalStore::open(coordinator_db.clone())?);
         let coordinator = Arc::new(Coordinator::open(store, &environment)?);
+        check_stocs(device, &coordinator, options.ranges.quorum)?;
         let (mut stocs, mut warnings) = (Vec::new(), Vec::new());
         let mut cause = String::new();
         for node in 1..=STOCS {
-            match open_stoc(part(&stoc_dir(node))?, node, &coordinator, &environment) {
+            let opened = part(&stoc_dir(node)).map_err(|error| error.to_string());
+            let opened = opened.and_then(|part| open_stoc(part, node, &coordinator, &environment));
+            match opened {
                 Ok((stoc, is_other)) => {
                     if is_other {
-                        warnings
-                            .push(format!("StoC {node} has lost its files: the others have them"));
+                        warnings.push(format!(
+                            "StoC {node} has lost its files: the others have them, and copy them"
+                        ));
                     }
                     stocs.push(stoc);
                 }
                 Err(error) => {
                     cause = format!("StoC {node}: {error}");
-                    warnings.push(format!("StoC {node} cannot be opened: {error}"));
+                    warnings.push(format!(
+                        "StoC {node} cannot be opened: {error}. The others have its files; if its \
+                         directory is removed, the next start fills it again"
+                    ));
                 }
             }
         }
@@ -169,11 +184,12 @@ impl LocalCluster {
         }
         let closing = options.closing.clone();
         let stocs = LocalStocs::new(stocs, &environment, needed, closing.clone())?;
+        let stocs = Arc::new(stocs);
         let owner = Owner { ltc: LTC, start: coordinator.next_client()? };
         let ranges = options.ranges.clone();
         let ltc = Ltc::new(
             Arc::clone(&coordinator),
-            Arc::new(stocs),
+            Arc::clone(&stocs) as _,
             owner,
             ranges,
             environment.clone(),
@@ -181,6 +197,7 @@ impl LocalCluster {
         );
         let cluster = Self {
             ltc: Arc::new(ltc),
+            stocs,
             coordinator,
             coordinator_db,
             shared: SharedParts::default(),
@@ -189,6 +206,7 @@ impl LocalCluster {
             warnings,
             upkeep: Mutex::default(),
             stopping: Arc::default(),
+            is_repaired: Arc::default(),
             _lock: lock,
         };
         cluster.open_keyspaces()?;
@@ -228,23 +246,33 @@ impl LocalCluster {
     /// Returns the memory of the next keyspace, if `open` are open.
     fn memory_of(&self, open: usize) -> Result<u64> {
         let memory_bytes = self.options.memory_bytes;
-        let needed = thermocline::Options::MEMORY_BYTES_MIN;
-        let part = if open == 0 { memory_bytes / 2 } else { memory_bytes / OTHERS_PART };
-        let is_enough = part >= needed && open < OTHERS_PART as usize / 2;
-        if is_enough { Ok(part) } else { Err(Error::NoMemory { memory_bytes, needed }) }
+        let memory = memory::of_keyspace(memory_bytes, open);
+        memory.ok_or(Error::NoMemory { memory_bytes, open })
+    }
+
+    /// Returns the number of copies of tables that reads have found damaged, or missing.
+    pub fn damaged_copies(&self) -> usize {
+        self.ltc.damaged_copies()
+    }
+
+    /// Returns whether tables may have too few copies since the start: no repair has ended without
+    /// a failure yet.
+    pub fn is_repairing(&self) -> bool {
+        !self.is_repaired.load(SeqCst)
     }
 
     fn begin_upkeep(&self, environment: &Environment) -> Result<()> {
         let (ltc, stopping) = (Arc::clone(&self.ltc), Arc::clone(&self.stopping));
-        let mut is_first = !self.warnings.is_empty();
+        let is_repaired = Arc::clone(&self.is_repaired);
+        let mut is_first = true;
         let work = move || {
             loop {
                 if std::mem::take(&mut is_first) {
-                    // A flush leaves the segments of logs that a StoC has lost.
+                    // Logs may have lost a StoC since the last flush.
                     ltc.databases().iter().for_each(|(_, db)| drop(db.flush()));
                 }
                 // A table without a copy is reported by the reads that need it.
-                let _ = ltc.repair();
+                is_repaired.fetch_or(ltc.repair().is_ok(), SeqCst);
                 if stopping.is_stopped_within(REPAIR_INTERVAL) {
                     return;
                 }
@@ -309,16 +337,28 @@ impl LocalCluster {
     /// # Errors
     /// Those of the databases. All are closed nevertheless.
     pub fn close(&self) -> Result<()> {
-        self.stop_upkeep();
+        self.stopping.stop();
+        // It closes the logs, which ends a repair.
         let closed = self.ltc.close();
+        self.end_threads();
         self.keyspaces.lock().clear();
         self.coordinator_db.close()?;
         closed
     }
 
-    fn stop_upkeep(&self) {
-        *self.stopping.is_stopped.lock() = true;
-        self.stopping.changed.notify_all();
+    /// Returns what has stopped StoCs, by their numbers.
+    pub fn stopped_stocs(&self) -> Vec<(u32, String)> {
+        self.stocs.stopped()
+    }
+
+    /// Returns the handle that ends the cluster without a close.
+    pub fn closing(&self) -> &Closing {
+        &self.options.closing
+    }
+
+    fn end_threads(&self) {
+        self.stopping.stop();
+        self.stocs.stop();
         if let Some(thread) = self.upkeep.lock().take() {
             let _ = thread.join();
         }
@@ -344,6 +384,44 @@ pub(crate) fn refuse_others(found: Found, place: &str) -> Result<Found> {
     }
 }
 
+/// Returns whether the coordinator's database is there.
+fn has_coordinator(device: &dyn Device) -> Result<bool> {
+    let has_any = device.exists(COORDINATOR_DIR)? && !device.list(COORDINATOR_DIR)?.is_empty();
+    Ok(has_any)
+}
+
+/// Refuses a cluster with too few of its StoCs, before anything is changed: their directories may
+/// come back.
+///
+/// # Errors
+/// [`Error::TooFewStocs`].
+fn check_stocs(device: &Arc<dyn Device>, coordinator: &Coordinator, needed: usize) -> Result<()> {
+    let known = coordinator.stocs()?;
+    let known = known.iter().filter_map(|(node, record)| Some((*node, record.cookie?)));
+    let (mut lost, mut cause) = (0, String::new());
+    for (node, cookie) in known {
+        let found = match device.exists(&stoc_dir(node))? {
+            false => Ok(None),
+            true => device
+                .subdevice(&stoc_dir(node))
+                .map_err(|error| error.to_string())
+                .and_then(|dir| stoc::identity(&*dir).map_err(|error| error.to_string())),
+        };
+        cause = match found {
+            Ok(Some(identity)) if identity.cookie == cookie => continue,
+            Ok(Some(_)) => format!("stoc-{node} belongs to another StoC"),
+            Ok(None) => format!("stoc-{node} is missing or empty"),
+            Err(error) => format!("StoC {node}: {error}"),
+        };
+        lost += 1;
+    }
+    let all = STOCS as usize;
+    match all - lost {
+        opened if opened < needed => Err(Error::TooFewStocs { opened, all, needed, cause }),
+        _ => Ok(()),
+    }
+}
+
 /// Opens a StoC. Returns whether it has other storage than at its last start.
 fn open_stoc(
     device: Arc<dyn Device>,
@@ -366,6 +444,11 @@ fn open_stoc(
 }
 
 impl Stopping {
+    fn stop(&self) {
+        *self.is_stopped.lock() = true;
+        self.changed.notify_all();
+    }
+
     /// Returns whether it was stopped before `interval` was over.
     fn is_stopped_within(&self, interval: Duration) -> bool {
         let mut is_stopped = self.is_stopped.lock();
@@ -380,7 +463,7 @@ impl Stopping {
 impl Drop for LocalCluster {
     fn drop(&mut self) {
         self.options.closing.close();
-        self.stop_upkeep();
+        self.end_threads();
     }
 }
 

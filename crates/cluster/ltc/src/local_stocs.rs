@@ -1,6 +1,6 @@
 //! StoCs of this process.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -11,11 +11,11 @@ use sync::Mutex;
 
 use crate::error::{Error, Result};
 
-/// Closes all logs when too few StoCs are left for an append: a StoC that has stopped starts again
-/// with the process alone.
+/// Closes all logs when too few StoCs are left for an append. Otherwise the logs would wait for
+/// them. A StoC that has stopped, or has no room for a log, takes no more before the next start.
 #[derive(Debug)]
 struct Watch {
-    stopped: Mutex<BTreeSet<u32>>,
+    stopped: Mutex<BTreeMap<u32, String>>,
     all: usize,
     needed: usize,
     closing: Closing,
@@ -31,7 +31,8 @@ struct WatchedLink {
 /// The StoCs of this process. Each has a thread.
 #[derive(Debug)]
 pub(crate) struct LocalStocs {
-    links: BTreeMap<u32, Arc<dyn Link>>,
+    links: BTreeMap<u32, Arc<WatchedLink>>,
+    watch: Arc<Watch>,
     /// StoCs that were chosen so far: a choice begins with the next one.
     chosen: AtomicUsize,
 }
@@ -53,19 +54,42 @@ impl LocalStocs {
             let (node, watch) = (stoc.identity().node, Arc::clone(&watch));
             let link = ThreadLink::new(stoc, environment);
             let link = link.map_err(|error| Error::Thread(error.to_string()))?;
-            Ok((node, Arc::new(WatchedLink { link, watch }) as Arc<dyn Link>))
+            Ok((node, Arc::new(WatchedLink { link, watch })))
         };
         let links = stocs.into_iter().map(link).collect::<Result<_>>()?;
-        Ok(Self { links, chosen: AtomicUsize::new(0) })
+        Ok(Self { links, watch, chosen: AtomicUsize::new(0) })
+    }
+
+    /// Returns what has stopped StoCs, by their numbers.
+    pub(crate) fn stopped(&self) -> Vec<(u32, String)> {
+        let stopped = self.watch.stopped.lock();
+        stopped.iter().map(|(node, error)| (*node, error.clone())).collect()
+    }
+
+    /// Ends the threads. Nothing is written to a StoC from then on.
+    pub(crate) fn stop(&self) {
+        self.links.values().for_each(|link| link.link.stop());
     }
 }
 
 impl Watch {
-    fn note(&self, node: u32) {
+    /// Notes the error of a StoC, if it ends the use of the StoC.
+    fn note(&self, node: u32, is_change: bool, is_of_log: bool, error: &stoc::Error) {
+        let has_stopped = match error {
+            stoc::Error::Stopped(_) => true,
+            stoc::Error::NoRoom { .. } => is_of_log,
+            error => is_change && error.is_fatal(),
+        };
+        if !has_stopped {
+            return;
+        }
         let mut stopped = self.stopped.lock();
-        stopped.insert(node);
+        stopped.entry(node).or_insert_with(|| error.to_string());
         if self.all - stopped.len() < self.needed {
-            self.closing.close();
+            match error {
+                stoc::Error::NoRoom { .. } => self.closing.close_full(),
+                _ => self.closing.close(),
+            }
         }
     }
 }
@@ -77,9 +101,10 @@ impl Link for WatchedLink {
 
     fn send(&self, request: Request, on_reply: OnReply) {
         let (watch, node) = (Arc::clone(&self.watch), self.identity().node);
+        let (is_change, is_of_log) = (request.is_change(), request.is_of_log());
         let reply = move |reply: stoc::Result<Response>| {
-            if reply.as_ref().is_err_and(stoc::Error::is_fatal) {
-                watch.note(node);
+            if let Err(error) = &reply {
+                watch.note(node, is_change, is_of_log, error);
             }
             on_reply(reply);
         };
@@ -89,7 +114,7 @@ impl Link for WatchedLink {
 
 impl Stocs for LocalStocs {
     fn link(&self, node: u32) -> Option<Arc<dyn Link>> {
-        self.links.get(&node).map(Arc::clone)
+        self.links.get(&node).map(|link| Arc::clone(link) as Arc<dyn Link>)
     }
 
     fn choose(&self, count: usize, avoid: &[u32]) -> Vec<Arc<dyn Link>> {

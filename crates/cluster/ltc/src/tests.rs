@@ -1,6 +1,7 @@
 //! The local cluster on a device in memory: starts, losses of StoCs, and refusals.
 
 mod crash;
+mod faults;
 
 use std::sync::Arc;
 
@@ -215,20 +216,6 @@ fn writes_fail_when_two_stocs_have_stopped() {
         assert!(key < 1_000, "the power is off");
     }
     cluster.close().expect_err("the StoCs have stopped");
-}
-
-#[test]
-fn two_lost_stocs_are_refused_by_name() {
-    let device = device::memory();
-    let cluster = open(&device);
-    put(&keyspace(&cluster, "data"), 0..10);
-    cluster.close().expect("all StoCs are up");
-    for node in [1, 2] {
-        device.remove_dir(&format!("stoc-{node}")).expect("it is there");
-    }
-    drop(cluster);
-    let refused = try_open(&device).map(|_| ()).expect_err("one StoC has the logs");
-    assert!(matches!(refused, Error::Files { .. }), "{refused}");
 }
 
 #[test]

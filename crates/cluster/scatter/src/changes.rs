@@ -5,7 +5,6 @@
 
 use codec::{Corruption, FileHeader, Format, Reader, Writer, crc32c};
 use logc::Member;
-use stoc::{FileName, Kind, RangeId};
 
 /// The number of a file, which stays when it gets another name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,12 +13,21 @@ pub struct NodeId(pub u64);
 /// The place of a table: the same bytes on several StoCs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
-    /// Its file on each of these StoCs.
-    pub name: FileName,
+    /// The number of its files.
+    pub number: u64,
     /// Its bytes.
     pub length: u64,
-    /// The StoCs.
-    pub copies: Vec<Member>,
+    /// Its copies.
+    pub copies: Vec<CopyPlace>,
+}
+
+/// The place of a copy of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CopyPlace {
+    /// The StoC.
+    pub member: Member,
+    /// The nonce of the file, which no other copy has.
+    pub nonce: u64,
 }
 
 /// A change of the files of a range. Paths are those below the root of the device.
@@ -89,9 +97,9 @@ pub enum Change {
 const FORMAT: Format = Format::new(*b"TCRFILES", 1, 0);
 /// Bytes of a frame before its changes: their length, their number and the checksum.
 const FRAME_BYTES: usize = 4 + 4 + 4;
-/// The fewest bytes of a change, and of a member.
+/// The fewest bytes of a change, and of a copy of a table.
 const CHANGE_BYTES_MIN: usize = 2;
-const MEMBER_BYTES_MIN: usize = 10;
+const COPY_BYTES_MIN: usize = 18;
 
 impl Change {
     fn encode(&self, out: &mut Writer<'_>) {
@@ -114,20 +122,20 @@ impl Change {
             Self::Length { node, length } => numbers(out, 7, [node.0, *length]),
             Self::Journal { node, file } => numbers(out, 8, [node.0, *file]),
             Self::Table { node, placement } => {
-                numbers(out, 9, [node.0, placement.name.number]);
-                out.put_u64(placement.name.nonce);
+                numbers(out, 9, [node.0, placement.number]);
                 out.put_varint(placement.length);
                 out.put_varint(placement.copies.len() as u64);
-                for Member { node, cookie, incarnation } in &placement.copies {
-                    out.put_varint(u64::from(*node));
-                    out.put_u64(*cookie);
-                    out.put_varint(*incarnation);
+                for CopyPlace { member, nonce } in &placement.copies {
+                    out.put_varint(u64::from(member.node));
+                    out.put_u64(member.cookie);
+                    out.put_varint(member.incarnation);
+                    out.put_u64(*nonce);
                 }
             }
         }
     }
 
-    fn decode(fields: &mut Reader<'_>, range: RangeId) -> Result<Self, Corruption> {
+    fn decode(fields: &mut Reader<'_>) -> Result<Self, Corruption> {
         let code = fields.take_u8()?;
         Ok(match code {
             1 => Self::CreateDir { path: take_text(fields)? },
@@ -144,15 +152,14 @@ impl Change {
             8 => Self::Journal { node: take_node(fields)?, file: fields.take_varint_u64()? },
             9 => {
                 let (node, number) = (take_node(fields)?, fields.take_varint_u64()?);
-                let nonce = fields.take_u64()?;
-                let name = FileName { range, kind: Kind::Data, number, nonce, part: 0 };
                 let length = fields.take_varint_u64()?;
                 let mut copies = Vec::new();
-                for _ in 0..fields.take_count(MEMBER_BYTES_MIN)? {
+                for _ in 0..fields.take_count(COPY_BYTES_MIN)? {
                     let (node, cookie) = (fields.take_varint_u32()?, fields.take_u64()?);
-                    copies.push(Member { node, cookie, incarnation: fields.take_varint_u64()? });
+                    let member = Member { node, cookie, incarnation: fields.take_varint_u64()? };
+                    copies.push(CopyPlace { member, nonce: fields.take_u64()? });
                 }
-                Self::Table { node, placement: Placement { name, length, copies } }
+                Self::Table { node, placement: Placement { number, length, copies } }
             }
             other => return Err(fields.corruption(format!("there is no change {other} of files"))),
         })
@@ -207,7 +214,7 @@ fn checksum(count: u32, body: &[u8]) -> u32 {
 ///
 /// # Errors
 /// Damage to the header or to a whole frame.
-pub fn decode_file(bytes: &[u8], range: RangeId) -> Result<Vec<Vec<Change>>, Corruption> {
+pub fn decode_file(bytes: &[u8]) -> Result<Vec<Vec<Change>>, Corruption> {
     if bytes.len() < FileHeader::LEN {
         return Ok(Vec::new());
     }
@@ -224,22 +231,17 @@ pub fn decode_file(bytes: &[u8], range: RangeId) -> Result<Vec<Vec<Change>>, Cor
             return Err(Corruption::new("a frame of changes has a wrong checksum", at));
         }
         rest = fields.rest();
-        frames.push(decode_body(count, body, at, range)?);
+        frames.push(decode_body(count, body, at)?);
     }
     Ok(frames)
 }
 
-fn decode_body(
-    count: u32,
-    body: &[u8],
-    at: u64,
-    range: RangeId,
-) -> Result<Vec<Change>, Corruption> {
+fn decode_body(count: u32, body: &[u8], at: u64) -> Result<Vec<Change>, Corruption> {
     if count as usize > body.len() / CHANGE_BYTES_MIN {
         return Err(Corruption::new("a frame has too many changes", at));
     }
     let mut fields = Reader::new(body);
-    let changes = (0..count).map(|_| Change::decode(&mut fields, range));
+    let changes = (0..count).map(|_| Change::decode(&mut fields));
     let changes = changes.collect::<Result<_, Corruption>>()?;
     fields.finish()?;
     Ok(changes)

@@ -13,10 +13,10 @@ use stoc::{Link, Request, Response};
 use crate::changes::Change;
 use crate::file::{LockFile, RangeFile};
 use crate::files::Files;
+use crate::filling::Filling;
 use crate::node::{Content, Node, Small};
 use crate::place::{Failure, Place};
 use crate::queue::RangeQueue;
-use crate::table::Filling;
 
 /// The directory whose files are in the write log.
 const JOURNAL_DIR: &str = "journal";
@@ -41,6 +41,7 @@ pub(crate) fn error_of(failure: Failure, operation: FailedOperation, name: &str)
     let name = name.to_owned();
     match failure {
         Failure::Unavailable => Error::Unavailable { name },
+        Failure::Full => Error::NoSpace { name },
         Failure::Fenced | Failure::Closed => Error::Io { operation, name, code: STALE },
         Failure::Damaged(_) => Error::Io { operation, name, code: IO },
     }
@@ -70,7 +71,7 @@ impl RangeDevice {
     /// Copies tables of which too few StoCs have undamaged copies to other StoCs. A copy counts as
     /// lost if its StoC does not reply, or has other storage than before. Returns the number of
     /// tables that were copied. Reads and writes continue during a
-    /// repair. One thread at a time may call it.
+    /// repair. It also releases copies that no table has.
     ///
     /// # Errors
     /// A table has no copy that can be read: the others are copied before. The range belongs to
@@ -80,11 +81,25 @@ impl RangeDevice {
         repaired.map_err(|failure| error_of(failure, FailedOperation::Write, "tables"))
     }
 
+    /// Returns the number of copies of tables that reads have found damaged, or missing. A repair
+    /// replaces them.
+    pub fn damaged_copies(&self) -> usize {
+        let tables = self.files.tables().into_iter();
+        tables.map(|(_, table)| table.damaged_copies()).sum()
+    }
+
     #[cfg(test)]
     pub(crate) fn files(&self) -> &Files {
         &self.files
     }
 
+    /// Returns the full name of a file.
+    fn full_file(&self, name: &str) -> Result<String> {
+        device::check_below_root(name)?;
+        self.full(name)
+    }
+
+    /// Returns the full name of a file or a directory.
     fn full(&self, name: &str) -> Result<String> {
         device::check_name(name)?;
         Ok(match (self.root.is_empty(), name.is_empty()) {
@@ -95,7 +110,7 @@ impl RangeDevice {
     }
 
     fn open_with(&self, name: &str, mode: Mode, is_table: bool) -> Result<Arc<dyn File>> {
-        let full = self.full(name)?;
+        let full = self.full_file(name)?;
         let mut guard = self.files.state.lock();
         let state = &mut *guard;
         let node = match state.names.find(&full, name, mode)? {
@@ -103,8 +118,7 @@ impl RangeDevice {
             None => {
                 let node = state.new_node(|_| Content::Small(Small::default()));
                 if is_table {
-                    let table = state.table_name(&self.files.place, node.id);
-                    *node.content.lock() = Content::Filling(Filling::new(table));
+                    *node.content.lock() = Content::Filling(Arc::new(Filling::new(node.id.0)));
                 } else if is_journal(&full) {
                     *node.content.lock() = Content::Journal(None);
                 }
@@ -148,7 +162,7 @@ impl Device for RangeDevice {
     }
 
     fn queue(&self, depth: usize) -> Result<Box<dyn Queue>> {
-        Ok(Box::new(RangeQueue::new(depth)))
+        Ok(Box::new(RangeQueue::new(depth, &self.files.accounting)))
     }
 
     fn create_dir(&self, name: &str) -> Result<()> {
@@ -172,7 +186,7 @@ impl Device for RangeDevice {
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
-        let (old, new) = (self.full(from)?, self.full(to)?);
+        let (old, new) = (self.full_file(from)?, self.full_file(to)?);
         self.change_names(Change::Rename { from: old.clone(), to: new.clone() }, |names| {
             let replaced = names.rename((&old, from), (&new, to))?;
             Ok(replaced.into_iter().collect())
@@ -180,7 +194,7 @@ impl Device for RangeDevice {
     }
 
     fn link(&self, from: &str, to: &str) -> Result<()> {
-        let (old, new) = (self.full(from)?, self.full(to)?);
+        let (old, new) = (self.full_file(from)?, self.full_file(to)?);
         let mut guard = self.files.state.lock();
         let state = &mut *guard;
         let node = state.names.link((&old, from), (&new, to))?;
@@ -189,14 +203,14 @@ impl Device for RangeDevice {
     }
 
     fn remove(&self, name: &str) -> Result<()> {
-        let full = self.full(name)?;
+        let full = self.full_file(name)?;
         self.change_names(Change::Remove { path: full.clone() }, |names| {
             Ok(vec![names.remove(&full, name)?])
         })
     }
 
     fn remove_dir(&self, name: &str) -> Result<()> {
-        let full = self.full(name)?;
+        let full = self.full_file(name)?;
         if !self.files.state.lock().names.exists(&full) {
             return Ok(());
         }
@@ -258,7 +272,7 @@ pub(crate) fn sync_error(failure: Failure, name: &str) -> Error {
         Failure::Unavailable => {
             Error::Io { operation: FailedOperation::Sync, name: name.to_owned(), code: IO }
         }
-        other => error_of(other, FailedOperation::Sync, name),
+        other => error_of(other, FailedOperation::Sync, name).for_good(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Open files of a range.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 
 use device::{Error, FailedOperation, File, Mode, Result, SyncKind};
 
@@ -8,6 +9,7 @@ use crate::changes::Change;
 use crate::device::{error_of, not_supported, sync_error};
 use crate::files::Files;
 use crate::node::{Content, JournalFile, Node, Small};
+use crate::place::Failure;
 use crate::table::Table;
 
 /// An open file.
@@ -60,50 +62,88 @@ impl RangeFile {
     }
 
     /// Appends to a file of the write log. Bytes that are there already may be written again.
-    fn write_journal(
-        &self,
-        journal: &mut Option<JournalFile>,
-        offset: u64,
-        bytes: &[u8],
-    ) -> Result<()> {
-        let failed =
-            |error: logc::Error| error_of(error.into(), FailedOperation::Write, &self.name);
-        let there = match journal {
-            Some(there) => there,
-            None => {
-                let file = self.files.state.lock().next_journal();
-                self.files.journal.begin_file(file).map_err(failed)?;
-                let begun = Change::Journal { node: self.node.id, file };
-                self.files.state.lock().pending.push(begun);
-                journal.insert(JournalFile { file, length: 0 })
-            }
+    fn write_journal(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let failed = |error| {
+            let failure = self.files.place.failure_of(error);
+            error_of(failure, FailedOperation::Write, &self.name)
         };
-        let known = there.length.saturating_sub(offset).min(bytes.len() as u64);
-        if offset > there.length {
+        let _turn = self.node.turn.lock();
+        let JournalFile { file, length, is_begun } = self.journal_file()?;
+        if !is_begun {
+            self.files.journal.begin_file(file).map_err(failed)?;
+            self.change_journal(|journal| journal.is_begun = true);
+        }
+        if offset > length {
             return Err(not_supported(FailedOperation::Write, &self.name));
         }
+        let known = (length - offset).min(bytes.len() as u64);
         let (known, new) = bytes.split_at(known as usize);
         if !known.is_empty() {
-            let read = self.files.journal.read(there.file, offset, known.len() as u64);
+            let read = self.files.journal.read(file, offset, known.len() as u64);
             if read.map_err(failed)? != known {
                 return Err(not_supported(FailedOperation::Write, &self.name));
             }
         }
         if !new.is_empty() {
-            self.files.journal.append(there.file, there.length, new).map_err(failed)?;
-            there.length += new.len() as u64;
+            self.files.journal.append(file, length, new).map_err(failed)?;
+            self.change_journal(|journal| journal.length += new.len() as u64);
         }
         Ok(())
     }
 
-    /// Makes changes of a small file.
-    fn change_small(&self, small: &mut Small, change: Change) {
-        match &change {
+    /// Returns the file of the write log, which gets a number at the first write.
+    fn journal_file(&self) -> Result<JournalFile> {
+        let mut state = self.files.state.lock();
+        match &mut *self.node.content.lock() {
+            Content::Journal(Some(journal)) => Ok(*journal),
+            Content::Journal(journal @ None) => {
+                let file = state.next_journal();
+                state.pending.push(Change::Journal { node: self.node.id, file });
+                Ok(*journal.insert(JournalFile { file, length: 0, is_begun: false }))
+            }
+            _ => Err(not_supported(FailedOperation::Write, &self.name)),
+        }
+    }
+
+    /// Changes what is known of the file of the write log. The caller has the turn.
+    fn change_journal(&self, change: impl FnOnce(&mut JournalFile)) {
+        if let Content::Journal(Some(journal)) = &mut *self.node.content.lock() {
+            change(journal);
+        }
+    }
+
+    /// Finishes a table that is being written, if it is one.
+    fn finish_table(&self) -> std::result::Result<(), Failure> {
+        let _turn = self.node.turn.lock();
+        let filling = match &*self.node.content.lock() {
+            Content::Filling(filling) => Arc::clone(filling),
+            _ => return Ok(()),
+        };
+        let table = Arc::new(filling.finish(&self.files.place)?);
+        let mut state = self.files.state.lock();
+        if state.names.files().all(|(_, named)| !Arc::ptr_eq(named, &self.node)) {
+            table.is_removed.store(true, SeqCst);
+        }
+        let (node, placement) = (self.node.id, table.placement());
+        *self.node.content.lock() = Content::Table(table);
+        state.pending.push(Change::Table { node, placement });
+        Ok(())
+    }
+
+    /// Makes a change of a small file.
+    fn change_small(&self, small: &mut Small, change: Change) -> Result<()> {
+        let fits = match &change {
             Change::Bytes { offset, bytes, .. } => small.write(*offset, bytes),
             Change::Length { length, .. } => small.set_length(*length),
-            _ => {}
+            _ => true,
+        };
+        if !fits {
+            const TOO_LARGE: i32 = 27;
+            let (operation, name) = (FailedOperation::Write, self.name.clone());
+            return Err(Error::Io { operation, name, code: TOO_LARGE });
         }
         small.unsynced.push(change);
+        Ok(())
     }
 }
 
@@ -124,13 +164,15 @@ impl File for RangeFile {
                 Ok(())
             }
             Content::Journal(None) => self.check_end(end, 0),
-            Content::Journal(Some(JournalFile { file, length })) => {
+            Content::Journal(Some(JournalFile { file, length, .. })) => {
                 self.check_end(end, *length)?;
                 let file = *file;
                 drop(content);
                 let read = self.files.journal.read(file, offset, into.len() as u64);
-                let failed =
-                    |error: logc::Error| error_of(error.into(), FailedOperation::Read, &self.name);
+                let failed = |error| {
+                    let failure = self.files.place.failure_of(error);
+                    error_of(failure, FailedOperation::Read, &self.name)
+                };
                 into.copy_from_slice(&read.map_err(failed)?);
                 Ok(())
             }
@@ -147,40 +189,34 @@ impl File for RangeFile {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.check_writable()?;
         self.files.accounting.wrote(bytes.len());
-        match &mut *self.node.content.lock() {
+        let filling = match &mut *self.node.content.lock() {
             Content::Small(small) => {
                 let (node, bytes) = (self.node.id, bytes.to_vec());
-                self.change_small(small, Change::Bytes { node, offset, bytes });
-                Ok(())
+                return self.change_small(small, Change::Bytes { node, offset, bytes });
             }
-            Content::Journal(journal) => self.write_journal(journal, offset, bytes),
-            Content::Filling(filling) if offset == filling.length() => {
-                filling.append(&self.files.place, bytes);
-                Ok(())
-            }
-            Content::Filling(_) | Content::Table(_) => {
-                Err(not_supported(FailedOperation::Write, &self.name))
-            }
+            Content::Journal(_) => None,
+            Content::Filling(filling) => Some(Arc::clone(filling)),
+            Content::Table(_) => return Err(not_supported(FailedOperation::Write, &self.name)),
+        };
+        let Some(filling) = filling else { return self.write_journal(offset, bytes) };
+        match filling.append(&self.files.place, offset, bytes) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(not_supported(FailedOperation::Write, &self.name)),
+            Err(failure) => Err(error_of(failure, FailedOperation::Write, &self.name)),
         }
     }
 
     fn sync(&self, _: SyncKind) -> Result<()> {
         self.files.accounting.synced();
         let failed = |failure| sync_error(failure, &self.name);
-        let mut content = self.node.content.lock();
-        let changes = match &mut *content {
-            Content::Small(small) => std::mem::take(&mut small.unsynced),
-            // Each write is durable when it returns.
-            Content::Journal(_) | Content::Table(_) => Vec::new(),
-            Content::Filling(filling) => {
-                let table = filling.finish(&self.files.place).map_err(failed)?;
-                let placement = table.placement();
-                *content = Content::Table(Arc::new(table));
-                vec![Change::Table { node: self.node.id, placement }]
+        self.finish_table().map_err(failed)?;
+        {
+            // Both locks, so that changes of one file keep their order.
+            let mut state = self.files.state.lock();
+            if let Content::Small(small) = &mut *self.node.content.lock() {
+                state.pending.append(&mut small.unsynced);
             }
-        };
-        drop(content);
-        self.files.state.lock().pending.extend(changes);
+        }
         self.files.flush().map_err(failed)
     }
 
@@ -195,10 +231,10 @@ impl File for RangeFile {
 
     fn set_len(&self, length: u64) -> Result<()> {
         self.check_writable()?;
+        let _turn = self.node.turn.lock();
         match &mut *self.node.content.lock() {
             Content::Small(small) => {
-                self.change_small(small, Change::Length { node: self.node.id, length });
-                Ok(())
+                self.change_small(small, Change::Length { node: self.node.id, length })
             }
             Content::Journal(journal) if length == 0 => {
                 // The bytes before go with the next removal of files.
@@ -228,13 +264,11 @@ impl File for RangeFile {
                     return Ok(());
                 }
                 if end >= whole {
-                    self.change_small(small, Change::Length { node, length: offset });
-                    self.change_small(small, Change::Length { node, length: whole });
-                } else {
-                    let bytes = vec![0; length as usize];
-                    self.change_small(small, Change::Bytes { node, offset, bytes });
+                    self.change_small(small, Change::Length { node, length: offset })?;
+                    return self.change_small(small, Change::Length { node, length: whole });
                 }
-                Ok(())
+                let bytes = vec![0; length as usize];
+                self.change_small(small, Change::Bytes { node, offset, bytes })
             }
             _ => Err(not_supported(FailedOperation::Metadata, &self.name)),
         }

@@ -10,10 +10,7 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use codec::Corruption;
 use device::{Accounting, FileNames};
-use environment::Random;
 use logc::Log;
-use rand::Rng;
-use stoc::{FileName, Kind};
 use sync::Mutex;
 
 use crate::changes::{Change, NodeId, decode_file, encode_first, encode_frame};
@@ -36,6 +33,8 @@ pub(crate) struct Files {
     pub(crate) journal: Log,
     pub(crate) accounting: Arc<Accounting>,
     pub(crate) locks: Mutex<BTreeSet<String>>,
+    /// Held during a repair.
+    pub(crate) repairing: Mutex<()>,
 }
 
 /// Names and changes.
@@ -48,7 +47,6 @@ pub(crate) struct State {
     pub(crate) removed: Vec<Arc<Node>>,
     next_node: u64,
     next_journal: u64,
-    random: Random,
 }
 
 /// The end of the manifest log.
@@ -57,17 +55,6 @@ struct Manifest {
     file: u64,
     length: u64,
     failure: Option<Failure>,
-}
-
-impl From<logc::Error> for Failure {
-    fn from(error: logc::Error) -> Self {
-        match error {
-            logc::Error::Fenced { .. } => Self::Fenced,
-            logc::Error::Damaged(damage) => Self::Damaged(damage),
-            logc::Error::Closed => Self::Closed,
-            _ => Self::Unavailable,
-        }
-    }
 }
 
 impl Files {
@@ -80,7 +67,6 @@ impl Files {
         journal: Log,
         manifest_log: Log,
     ) -> Result<Self, Failure> {
-        let purpose = format!("files of range {} epoch {}", place.range, place.epoch);
         let lengths = journal.files();
         let mut state = State {
             names: FileNames::default(),
@@ -88,13 +74,13 @@ impl Files {
             removed: Vec::new(),
             next_node: 1,
             next_journal: lengths.last().map_or(0, |(file, _)| *file) + 1,
-            random: place.environment.random(&purpose),
         };
         let mut newest = 0;
         for (file, length) in manifest_log.files().into_iter().rev() {
             newest = newest.max(file);
-            let bytes = manifest_log.read(file, 0, length)?;
-            let frames = decode_file(&bytes, place.range).map_err(Failure::Damaged)?;
+            let bytes = manifest_log.read(file, 0, length);
+            let bytes = bytes.map_err(|error| place.failure_of(error))?;
+            let frames = decode_file(&bytes).map_err(Failure::Damaged)?;
             // A file whose first frame is not whole was being begun.
             if !frames.is_empty() {
                 let mut nodes = BTreeMap::new();
@@ -114,7 +100,11 @@ impl Files {
             journal,
             accounting: Arc::default(),
             locks: Mutex::default(),
+            repairing: Mutex::default(),
         };
+        // Tables that the replayed changes have replaced or removed are orphans.
+        let live = files.tables().into_iter().flat_map(|(_, table)| table.names());
+        files.place.live.set(live.collect::<Vec<_>>().into_iter());
         files.begin_manifest(&mut files.manifest.lock())?;
         files.release_orphans();
         Ok(files)
@@ -123,7 +113,8 @@ impl Files {
     /// Writes all files to another file of the manifest log.
     fn begin_manifest(&self, manifest: &mut Manifest) -> Result<(), Failure> {
         let file = manifest.file + 1;
-        self.manifest_log.begin_file(file)?;
+        let failed = |error| self.place.failure_of(error);
+        self.manifest_log.begin_file(file).map_err(failed)?;
         let all = {
             let mut state = self.state.lock();
             // They are among all the changes. The next flush releases what they removed.
@@ -131,7 +122,7 @@ impl Files {
             state.as_changes()
         };
         let first = encode_first(&all);
-        self.manifest_log.append(file, 0, &first)?;
+        self.manifest_log.append(file, 0, &first).map_err(failed)?;
         (manifest.file, manifest.length) = (file, first.len() as u64);
         // The next file is removed with these if the coordinator is away.
         let _ = self.manifest_log.remove_before(file);
@@ -165,7 +156,8 @@ impl Files {
 
     fn append(&self, manifest: &mut Manifest, changes: &[Change]) -> Result<(), Failure> {
         let frame = encode_frame(changes);
-        self.manifest_log.append(manifest.file, manifest.length, &frame)?;
+        let appended = self.manifest_log.append(manifest.file, manifest.length, &frame);
+        appended.map_err(|error| self.place.failure_of(error))?;
         manifest.length += frame.len() as u64;
         if manifest.length < FILE_BYTES_MAX {
             return Ok(());
@@ -203,12 +195,6 @@ impl State {
         let id = NodeId(self.next_node);
         self.next_node += 1;
         Arc::new(Node::new(id, content(id)))
-    }
-
-    /// Returns the name of a table's files.
-    pub(crate) fn table_name(&mut self, place: &Place, node: NodeId) -> FileName {
-        let nonce = self.random.next_u64();
-        FileName { range: place.range, kind: Kind::Data, number: node.0, nonce, part: 0 }
     }
 
     /// Returns the number of the next file of the write log.
@@ -252,18 +238,21 @@ impl State {
             }
             Change::Bytes { node, offset, bytes } => change(nodes, node, |content| {
                 if let Content::Small(small) = content {
-                    small.write(offset, &bytes);
+                    let _fits = small.write(offset, &bytes);
                 }
             }),
             Change::Length { node, length } => change(nodes, node, |content| {
                 if let Content::Small(small) = content {
-                    small.set_length(length);
+                    let _fits = small.set_length(length);
                 }
             }),
             Change::Journal { node, file } => {
                 let length = lengths.iter().find(|(number, _)| *number == file);
                 let length = length.map_or(0, |(_, length)| *length);
-                let journal = Content::Journal(Some(JournalFile { file, length }));
+                self.next_journal = self.next_journal.max(file + 1);
+                let is_begun = lengths.iter().any(|(number, _)| *number == file);
+                let journal = JournalFile { file, length, is_begun };
+                let journal = Content::Journal(Some(journal));
                 change(nodes, node, |content| *content = journal);
             }
             Change::Table { node, placement } => {

@@ -13,25 +13,28 @@
 //! # Invariants
 //! - F1. *Order.* Changes of names and of small files reach the manifest log in their order. A sync
 //!   of a file or a directory appends all changes before it.
-//! - F2. *Journal.* A write to a file of the journal is durable when it returns.
+//! - F2. *Journal.* A write to a file of the journal is durable when it returns, if the name of the
+//!   file is durable.
 //! - F3. *Tables.* A table counts once its copies are finished on their StoCs, and its place is in
 //!   the manifest log. It never changes afterwards.
 //! - F4. *Removal.* The files of a table are released after its removal is in the manifest log, and
 //!   after its last reader is closed.
-//! - F5. *Orphans.* An opening releases files that earlier owners have left and that no table has.
-//!   It never releases a file of its own epoch, or one that the manifest log names.
-//! - F6. *Repair.* A repair adds finished copies, and removes a copy from a table only when enough
-//!   others are finished.
+//! - F5. *Orphans.* An opening, and each repair, releases copies that no table has. It never
+//!   releases one that the manifest log names, or that is being written.
+//! - F6. *Repair.* A repair adds finished copies under other names. It releases a lost copy only
+//!   after the manifest log has enough others. A StoC that does not reply has not lost its copies.
 //!
 //! # Concurrency
-//! Lock order: the turn of the manifest log, the names, the content of a file. A thread holds
-//! the lock of a file during an append to the journal, and while it finishes a table.
+//! Lock order: a repair, the turn of a file, the end of the manifest log, the names, the content of
+//! a file. Threads wait for StoCs with the first three alone.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 mod changes;
+mod copy;
 mod device;
 mod file;
 mod files;
+mod filling;
 mod node;
 mod open;
 mod place;
@@ -41,6 +44,6 @@ mod table;
 mod tests;
 mod upkeep;
 
-pub use changes::{Change, NodeId, Placement, decode_file, encode_first, encode_frame};
+pub use changes::{Change, CopyPlace, NodeId, Placement, decode_file, encode_first, encode_frame};
 pub use device::RangeDevice;
 pub use open::{Error, Options, open};

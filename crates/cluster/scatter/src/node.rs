@@ -5,12 +5,19 @@ use std::sync::Arc;
 use sync::Mutex;
 
 use crate::changes::{Change, NodeId};
-use crate::table::{Filling, Table};
+use crate::filling::Filling;
+use crate::table::Table;
+
+/// Bytes of the longest small file.
+const SMALL_BYTES_MAX: u64 = 1 << 30;
 
 /// A file.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) id: NodeId,
+    /// Held by a thread that appends to the journal, or finishes a table: it may wait for StoCs.
+    pub(crate) turn: Mutex<()>,
+    /// Held for a moment.
     pub(crate) content: Mutex<Content>,
 }
 
@@ -22,7 +29,7 @@ pub(crate) enum Content {
     /// A file of the write log; none before the first write.
     Journal(Option<JournalFile>),
     /// A table that is being written.
-    Filling(Filling),
+    Filling(Arc<Filling>),
     /// A table.
     Table(Arc<Table>),
 }
@@ -32,6 +39,8 @@ pub(crate) enum Content {
 pub(crate) struct JournalFile {
     pub(crate) file: u64,
     pub(crate) length: u64,
+    /// Whether the write log has it.
+    pub(crate) is_begun: bool,
 }
 
 /// A file whose bytes are in memory and in the manifest log.
@@ -46,7 +55,7 @@ pub(crate) struct Small {
 
 impl Node {
     pub(crate) fn new(id: NodeId, content: Content) -> Self {
-        Self { id, content: Mutex::new(content) }
+        Self { id, turn: Mutex::default(), content: Mutex::new(content) }
     }
 }
 
@@ -63,8 +72,13 @@ impl Small {
         zeros.fill(0);
     }
 
-    pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) {
-        let end = offset as usize + bytes.len();
+    /// Writes bytes, unless the file becomes too long. Returns whether it did.
+    pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) -> bool {
+        let end = offset.saturating_add(bytes.len() as u64);
+        if end > SMALL_BYTES_MAX {
+            return false;
+        }
+        let end = end as usize;
         if self.bytes.len() < end {
             self.bytes.resize(end, 0);
         }
@@ -72,11 +86,17 @@ impl Small {
             place.copy_from_slice(bytes);
         }
         self.length = self.length.max(end as u64);
+        true
     }
 
-    pub(crate) fn set_length(&mut self, length: u64) {
+    /// Changes the length, if a small file may be as long. Returns whether it did.
+    pub(crate) fn set_length(&mut self, length: u64) -> bool {
+        if length > SMALL_BYTES_MAX {
+            return false;
+        }
         self.bytes.truncate(length as usize);
         self.length = length;
+        true
     }
 
     /// Returns its content as changes of an empty file.

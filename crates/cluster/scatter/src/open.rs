@@ -9,7 +9,7 @@ use logc::{Closing, Registry, Setup, Stocs};
 use stoc::{Epoch, Kind, RangeId};
 
 use crate::device::RangeDevice;
-use crate::place::{Failure, Place};
+use crate::place::{Failure, Live, Place};
 
 /// The surroundings of a range, and how its files are stored.
 #[derive(Clone, Debug)]
@@ -72,6 +72,7 @@ pub fn open(options: &Options) -> Result<RangeDevice, Error> {
     let (Some(journal), Some(manifest)) = (logs.next(), logs.next()) else {
         return Err(logc::Error::Closed.into());
     };
+    let purpose = format!("copies of range {range} epoch {epoch}");
     let place = Arc::new(Place {
         range,
         epoch,
@@ -80,10 +81,11 @@ pub fn open(options: &Options) -> Result<RangeDevice, Error> {
         slow,
         environment: options.environment.clone(),
         closing: options.closing.clone(),
+        live: Live::new(options.environment.random(&purpose)),
     });
     RangeDevice::new(place, journal, manifest).map_err(|failure| match failure {
         Failure::Damaged(damage) => Error::Damaged(damage),
-        Failure::Closed => Error::Log(logc::Error::Closed),
+        Failure::Closed | Failure::Full => Error::Log(logc::Error::Closed),
         Failure::Fenced => Error::Log(logc::Error::Fenced { range, epoch }),
         Failure::Unavailable => {
             let what = "the files of the range cannot be read";

@@ -4,9 +4,10 @@ use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use device::{Completion, Doorbell, FailedOperation, File, Queue, Request, Result, Work};
-use logc::Member;
-use stoc::{Link, Request as StocRequest, Response};
+use device::{
+    Accounting, Completion, Doorbell, FailedOperation, File, Queue, Request, Result, Work,
+};
+use stoc::{FileName, Link, Request as StocRequest, Response};
 use sync::{Condvar, Mutex};
 
 use crate::device::error_of;
@@ -19,6 +20,7 @@ pub(crate) struct RangeQueue {
     shared: Arc<Shared>,
     in_flight: usize,
     depth: usize,
+    accounting: Arc<Accounting>,
 }
 
 #[derive(Default)]
@@ -39,13 +41,14 @@ struct Read {
     table: Arc<Table>,
     request: Request,
     /// The StoCs that have not been asked yet.
-    links: VecDeque<Arc<dyn Link>>,
+    links: VecDeque<(Arc<dyn Link>, FileName)>,
     failure: Failure,
 }
 
 impl RangeQueue {
-    pub(crate) fn new(depth: usize) -> Self {
-        Self { shared: Arc::default(), in_flight: 0, depth: depth.max(1) }
+    pub(crate) fn new(depth: usize, accounting: &Arc<Accounting>) -> Self {
+        let accounting = Arc::clone(accounting);
+        Self { shared: Arc::default(), in_flight: 0, depth: depth.max(1), accounting }
     }
 
     fn take(&mut self, into: &mut Vec<Completion>) -> usize {
@@ -74,19 +77,18 @@ impl Read {
     fn go_on(mut self) {
         let Request { tag, file, work } = self.request;
         let Work::Read { offset, buffer } = work else { return };
-        let Some(link) = self.links.pop_front() else {
+        let Some((link, name)) = self.links.pop_front() else {
             let error = error_of(self.failure, FailedOperation::Read, file.name());
             self.shared.complete(Completion { tag, buffer: Some(buffer), result: Err(error) });
             return;
         };
-        let (name, bytes) = (self.table.name, buffer.len() as u64);
+        let bytes = buffer.len() as u64;
         self.request = Request { tag, file, work: Work::Read { offset, buffer } };
         let read = StocRequest::Read { name, offset, bytes };
-        let asked = Member::of(link.identity());
-        link.send(read, Box::new(move |reply| self.end(asked, reply)));
+        link.send(read, Box::new(move |reply| self.end(&name, reply)));
     }
 
-    fn end(mut self, asked: Member, reply: std::result::Result<Response, stoc::Error>) {
+    fn end(mut self, name: &FileName, reply: std::result::Result<Response, stoc::Error>) {
         if let (Work::Read { buffer, .. }, Ok(Response::Bytes(bytes))) =
             (&mut self.request.work, &reply)
             && bytes.len() == buffer.len()
@@ -97,9 +99,10 @@ impl Read {
             self.shared.complete(Completion { tag, buffer, result: Ok(()) });
             return;
         }
-        if let Err(stoc::Error::Damaged(damage)) = reply {
-            self.table.note_damage(asked);
-            self.failure = Failure::Damaged(damage);
+        if let Err(error) = reply
+            && let damaged @ Failure::Damaged(_) = self.table.note_error(name, error)
+        {
+            self.failure = damaged;
         }
         self.go_on();
     }
@@ -133,6 +136,7 @@ impl Queue for RangeQueue {
             return Err(request);
         }
         self.in_flight += 1;
+        let request = request.on_open_file();
         let table = table_of(&request.file).filter(|table| match &request.work {
             Work::Read { offset, buffer } => {
                 offset.saturating_add(buffer.len() as u64) <= table.length
@@ -142,6 +146,9 @@ impl Queue for RangeQueue {
         let shared = Arc::clone(&self.shared);
         match table {
             Some(table) => {
+                if let Work::Read { buffer, .. } = &request.work {
+                    self.accounting.read(buffer.len());
+                }
                 let (links, failure) = (table.links().into(), Failure::Unavailable);
                 Read { shared, table, request, links, failure }.go_on();
             }

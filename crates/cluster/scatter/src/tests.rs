@@ -2,6 +2,7 @@
 
 mod crash;
 mod format;
+mod slow;
 mod upkeep;
 
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Upkeep of the files of a range: the release of orphans, and copies in place of lost ones.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use logc::Member;
@@ -8,22 +8,36 @@ use stoc::{FileName, Kind, Link, Listed, Request, Response, call_all};
 
 use crate::changes::{Change, NodeId};
 use crate::files::Files;
-use crate::node::Content;
+use crate::node::{Content, Node};
 use crate::place::Failure;
 use crate::table::Table;
 
-/// A file of a table, and the link to its StoC.
-struct Stored {
+/// The files of tables on all StoCs that have replied.
+pub(crate) struct Stored {
+    stocs: BTreeMap<u32, StocFiles>,
+}
+
+/// The files of tables on one StoC.
+struct StocFiles {
     link: Arc<dyn Link>,
-    file: Listed,
+    files: BTreeMap<FileName, Listed>,
+}
+
+impl Stored {
+    /// Returns whether a StoC may have a finished copy: it has listed the copy, or did not reply.
+    pub(crate) fn may_have(&self, member: &Member, name: &FileName, length: u64) -> bool {
+        let Some(StocFiles { link, files }) = self.stocs.get(&member.node) else { return true };
+        let is_whole = |file: &Listed| file.is_finished && file.length == Some(length);
+        link.identity().cookie == member.cookie && files.get(name).is_some_and(is_whole)
+    }
 }
 
 impl Files {
     /// Returns all tables.
-    fn tables(&self) -> Vec<(NodeId, Arc<Table>)> {
+    pub(crate) fn tables(&self) -> Vec<(NodeId, Arc<Table>)> {
         let state = self.state.lock();
         let mut seen = BTreeSet::new();
-        let table = |node: &crate::node::Node| match &*node.content.lock() {
+        let table = |node: &Node| match &*node.content.lock() {
             Content::Table(table) => Some((node.id, Arc::clone(table))),
             _ => None,
         };
@@ -31,70 +45,70 @@ impl Files {
         nodes.filter(|node| seen.insert(node.id)).filter_map(|node| table(node)).collect()
     }
 
-    /// Returns the files of tables on all StoCs that reply.
-    fn stored(&self) -> Vec<Stored> {
+    /// Asks all StoCs for the files of tables that they have.
+    fn stored(&self) -> Stored {
         let links = self.place.stocs.choose(usize::MAX, &[]);
         let list = Request::List { range: self.place.range };
         let replies = call_all(&links, &list, (self.place.slow, &self.place.environment));
-        let mut stored = Vec::new();
+        let mut stocs = BTreeMap::new();
         for (link, reply) in links.into_iter().zip(replies) {
             let Ok(Response::Files(files)) = reply else { continue };
             let files = files.into_iter().filter(|file| file.name.kind == Kind::Data);
-            stored.extend(files.map(|file| Stored { link: Arc::clone(&link), file }));
+            let files = files.map(|file| (file.name, file)).collect();
+            stocs.insert(link.identity().node, StocFiles { link, files });
         }
-        stored
+        Stored { stocs }
     }
 
-    /// Releases the orphans on all StoCs that reply: files of tables that earlier owners have made
-    /// and no table of the range has. Returns their number. (F5)
+    /// Releases the orphans on all StoCs that reply: copies that this owner or earlier ones have
+    /// made, and that no table has. Returns their number. (F5)
     pub(crate) fn release_orphans(&self) -> usize {
-        let copies_of = |(_, table): (NodeId, Arc<Table>)| {
-            let placement = table.placement();
-            placement.copies.into_iter().map(move |member| (member.node, placement.name))
-        };
-        let named: BTreeSet<(u32, FileName)> =
-            self.tables().into_iter().flat_map(copies_of).collect();
-        let mut orphans = self.stored();
-        orphans.retain(|stored| {
-            let node = stored.link.identity().node;
-            stored.file.epoch < self.place.epoch && !named.contains(&(node, stored.file.name))
-        });
-        orphans.iter().for_each(|orphan| self.place.release(&orphan.file.name, &*orphan.link));
-        orphans.len()
+        self.release_orphans_of(&self.stored())
     }
 
-    /// Copies tables with too few copies to other StoCs. Returns the number of tables that it has
-    /// copied. (F6)
+    fn release_orphans_of(&self, stored: &Stored) -> usize {
+        // The names of new copies are live before StoCs know of them, so a file that was listed and
+        // is not live now is an orphan.
+        let is_orphan =
+            |file: &Listed| file.epoch <= self.place.epoch && !self.place.live.contains(&file.name);
+        let mut orphans = 0;
+        for StocFiles { link, files } in stored.stocs.values() {
+            for file in files.values().filter(|file| is_orphan(file)) {
+                self.place.release(&file.name, Some(&**link));
+                orphans += 1;
+            }
+        }
+        orphans
+    }
+
+    /// Copies tables with too few copies to other StoCs, and releases orphans. Returns the number
+    /// of tables that it has copied. (F5, F6)
     ///
     /// # Errors
     /// The range belongs to another owner, or the device is closed; a table without a copy that can
     /// be read.
     pub(crate) fn repair(&self) -> Result<usize, Failure> {
+        let _turn = self.repairing.lock();
         let tables = self.tables();
-        let finished = self.stored().into_iter().filter(|stored| stored.file.is_finished);
-        let finished: BTreeSet<(u32, u64, FileName)> = finished
-            .map(|Stored { link, file }| (link.identity().node, link.identity().cookie, file.name))
-            .collect();
+        let stored = self.stored();
         let (mut repaired, mut failure) = (0, None);
         for (node, table) in tables {
-            if self.place.closing.is_closed() {
-                return Err(Failure::Closed);
-            }
-            let is_there =
-                |member: &Member| finished.contains(&(member.node, member.cookie, table.name));
-            match table.repair(is_there) {
-                Ok(false) => {}
-                Ok(true) => {
+            self.place.check_open()?;
+            match table.repair(&stored) {
+                Ok(None) => {}
+                Ok(Some(dropped)) => {
                     repaired += 1;
                     let placement = table.placement();
                     self.state.lock().pending.push(Change::Table { node, placement });
                     self.flush()?;
+                    table.release(&dropped);
                 }
                 Err(Failure::Fenced) => return Err(Failure::Fenced),
                 // A failure of one table does not end the repair of others.
                 Err(other) => failure = Some(other),
             }
         }
+        self.release_orphans_of(&stored);
         failure.map_or(Ok(repaired), Err)
     }
 }

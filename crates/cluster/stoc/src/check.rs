@@ -1,5 +1,7 @@
 //! A check of the directory of a StoC that is not open.
 
+use std::sync::Arc;
+
 use codec::Corruption;
 use device::Device;
 
@@ -23,6 +25,16 @@ pub struct Checked {
     pub damage: Vec<Corruption>,
 }
 
+/// Returns the identity of the StoC that a directory belongs to, and changes nothing; none if the
+/// directory is empty.
+///
+/// # Errors
+/// Damage of the catalogue; the device's.
+pub fn identity(device: &dyn Device) -> Result<Option<Identity>> {
+    let read = edits::read::<Edit>(device)?;
+    Ok(read.map(|(_, contents)| contents.edit.identity.unwrap_or_default()))
+}
+
 /// Reads and verifies all files of a StoC that is not open, and changes nothing. Returns none if
 /// the directory is empty.
 ///
@@ -31,8 +43,8 @@ pub struct Checked {
 ///
 /// # Errors
 /// [`Error::Newer`]; the device's.
-pub fn check(device: &dyn Device) -> Result<Option<Checked>> {
-    let identity = match edits::read::<Edit>(device).map_err(Error::from) {
+pub fn check(device: &Arc<dyn Device>) -> Result<Option<Checked>> {
+    let identity = match edits::read::<Edit>(&**device).map_err(Error::from) {
         Ok(None) => return Ok(None),
         Ok(Some((_, contents))) => Ok(contents.edit.identity.unwrap_or_default()),
         Err(Error::Damaged(damage)) => Err(damage.judge().map_err(Error::Newer)?),
@@ -73,10 +85,10 @@ pub fn check(device: &dyn Device) -> Result<Option<Checked>> {
 }
 
 /// Verifies a file. Returns the bytes of its content.
-fn check_file(device: &dyn Device, identity: Identity, name: &FileName) -> Result<u64> {
-    let head = read_head(device, identity, name)?;
+fn check_file(device: &Arc<dyn Device>, identity: Identity, name: &FileName) -> Result<u64> {
+    let head = read_head(&**device, identity, name)?;
     if name.kind.is_log() {
-        return LogFile::check(device, &head);
+        return LogFile::check(&**device, &head);
     }
     let table = TableFile::open(device, head)?;
     table.verify_all()?;

@@ -70,7 +70,7 @@ pub enum Error {
         node: u32,
     },
     /// The limit of bytes or files is reached, or the device is full.
-    #[error("the StoC has no room for {bytes} bytes more")]
+    #[error("the StoC has no room for more bytes")]
     NoRoom {
         /// The bytes that were wanted.
         bytes: u64,

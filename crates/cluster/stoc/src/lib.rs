@@ -53,7 +53,7 @@ mod table_file;
 mod tests;
 
 pub use catalogue::Identity;
-pub use check::{Checked, check};
+pub use check::{Checked, check, identity};
 pub use error::{Error, Result};
 pub use link::{DirectLink, Link, OnReply, ThreadLink, call, call_all};
 pub use name::{Epoch, FileName, Kind, RangeId};

@@ -6,7 +6,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use environment::Environment;
+use environment::{Environment, JoinHandle};
 use sync::{Condvar, Mutex};
 
 use crate::catalogue::Identity;
@@ -93,10 +93,15 @@ impl Link for DirectLink {
     }
 }
 
+/// Bytes of requests that may wait for a StoC, or one request that is longer: a StoC that is behind
+/// by more is refused further ones.
+const QUEUE_BYTES_MAX: usize = 64 << 20;
+
 /// A link to a StoC of this process with a thread of its own, so that the calls of several StoCs
 /// overlap. Dropping it ends the thread, after the requests that were sent.
 pub struct ThreadLink {
     shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 struct Shared {
@@ -108,6 +113,8 @@ struct Shared {
 #[derive(Default)]
 struct Queue {
     requests: VecDeque<(Request, OnReply)>,
+    /// Bytes of the requests.
+    bytes: usize,
     is_closed: bool,
 }
 
@@ -120,8 +127,26 @@ impl ThreadLink {
         let (queue, has_work) = Default::default();
         let shared = Arc::new(Shared { stoc, queue, has_work });
         let works = Arc::clone(&shared);
-        drop(environment.spawn("stoc link", move || works.serve())?);
-        Ok(Self { shared })
+        let thread = environment.spawn("stoc link", move || works.serve())?;
+        Ok(Self { shared, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Refuses the requests that wait, and later ones, and waits for the end of the one that is
+    /// under way. Nothing is written to the StoC from then on.
+    pub fn stop(&self) {
+        let waiting = {
+            let mut queue = self.shared.queue.lock();
+            queue.is_closed = true;
+            std::mem::take(&mut queue.requests)
+        };
+        self.shared.has_work.notify_all();
+        for (_, on_reply) in waiting {
+            on_reply(Err(Error::Unreachable { node: self.identity().node }));
+        }
+        let thread = self.thread.lock().take();
+        if let Some(thread) = thread {
+            let _ended = thread.join();
+        }
     }
 }
 
@@ -136,7 +161,10 @@ impl Shared {
         let mut queue = self.queue.lock();
         loop {
             match queue.requests.pop_front() {
-                Some(next) => return Some(next),
+                Some(next) => {
+                    queue.bytes -= next.0.bytes();
+                    return Some(next);
+                }
                 None if queue.is_closed => return None,
                 None => self.has_work.wait(&mut queue),
             }
@@ -151,11 +179,14 @@ impl Link for ThreadLink {
 
     fn send(&self, request: Request, on_reply: OnReply) {
         let mut queue = self.shared.queue.lock();
-        if queue.is_closed {
+        let bytes = request.bytes();
+        let is_behind = queue.bytes > 0 && queue.bytes + bytes > QUEUE_BYTES_MAX;
+        if queue.is_closed || is_behind {
             drop(queue);
             on_reply(Err(Error::Unreachable { node: self.identity().node }));
             return;
         }
+        queue.bytes += bytes;
         queue.requests.push_back((request, on_reply));
         drop(queue);
         self.shared.has_work.notify_one();

@@ -90,7 +90,7 @@ impl Stoc {
                 }
                 Ok(StoredFile::Log(log))
             }
-            false => Ok(StoredFile::Table(Arc::new(TableFile::open(&*self.device, head)?))),
+            false => Ok(StoredFile::Table(Arc::new(TableFile::open(&self.device, head)?))),
         });
         match opened {
             Err(Error::Damaged(damage)) => {

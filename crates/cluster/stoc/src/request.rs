@@ -114,6 +114,26 @@ pub enum Request {
     Stats,
 }
 
+impl Request {
+    /// Returns the bytes that it brings.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Append { bytes, .. } | Self::Write { bytes, .. } => bytes.len(),
+            _ => 0,
+        }
+    }
+
+    /// Returns whether it changes something of the StoC.
+    pub fn is_change(&self) -> bool {
+        !matches!(self, Self::Read { .. } | Self::List { .. } | Self::Verify { .. } | Self::Stats)
+    }
+
+    /// Returns whether it makes a log, or appends to one.
+    pub fn is_of_log(&self) -> bool {
+        matches!(self, Self::CreateLog { .. } | Self::Append { .. })
+    }
+}
+
 /// The reply to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Response {

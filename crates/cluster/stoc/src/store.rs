@@ -206,7 +206,7 @@ impl Stoc {
             return Err(Error::NoFile { name: *name });
         };
         let before = file.file_bytes(0);
-        let table = self.noted(file.finish(&*self.device)).inspect_err(|_| {
+        let table = self.noted(file.finish(&self.device)).inspect_err(|_| {
             // Otherwise the next opening removes it.
             let _ = self.device.remove(&name.part_path());
             self.forget_bytes(before);

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use codec::Corruption;
-use device::{Device, File, Mode, SyncKind};
+use device::{Device, File, Mode, OnDemandFile, SyncKind};
 
 use crate::error::{Error, Result};
 use crate::format::{Footer, HEAD_BYTES, Head, UNIT_BYTES, unit_checksum};
@@ -82,7 +82,7 @@ impl FillingFile {
     ///
     /// # Errors
     /// The device's. The file is not finished then.
-    pub(crate) fn finish(mut self, device: &dyn Device) -> Result<TableFile> {
+    pub(crate) fn finish(mut self, device: &Arc<dyn Device>) -> Result<TableFile> {
         let length = self.length();
         if !self.rest.is_empty() {
             // The rest of the last unit is zero.
@@ -95,8 +95,15 @@ impl FillingFile {
         self.file.sync(SyncKind::All).map_err(Error::Sync)?;
         let (part, path) = (self.head.name.part_path(), self.head.name.path());
         device.rename_synced(&part, &path).map_err(Error::Sync)?;
-        Ok(TableFile { head: self.head, file: self.file, footer })
+        let file = on_demand(device, path);
+        Ok(TableFile { head: self.head, file, footer })
     }
+}
+
+/// Returns a finished file, which is open only while it is used: there may be more files than
+/// descriptors.
+fn on_demand(device: &Arc<dyn Device>, path: String) -> Arc<dyn File> {
+    Arc::new(OnDemandFile::new(device, path, Mode::Read))
 }
 
 impl TableFile {
@@ -104,9 +111,9 @@ impl TableFile {
     ///
     /// # Errors
     /// The device's; damage of the footer.
-    pub(crate) fn open(device: &dyn Device, head: Head) -> Result<Self> {
+    pub(crate) fn open(device: &Arc<dyn Device>, head: Head) -> Result<Self> {
         let path = head.name.path();
-        let file = device.open(&path, Mode::Read)?;
+        let file = on_demand(device, path.clone());
         let bytes = file.len()?;
         let mut last = [0; Footer::trailer_bytes()];
         let damaged = || Corruption::new("a file has no footer", bytes).at(&path, 0);

@@ -1,17 +1,17 @@
 //! The format of the manifest log's files.
 
 use logc::Member;
-use stoc::{FileName, Kind};
 
-use super::RANGE;
-use crate::{Change, NodeId, Placement, decode_file, encode_first, encode_frame};
+use crate::{Change, CopyPlace, NodeId, Placement, decode_file, encode_first, encode_frame};
 
 fn all() -> Vec<Change> {
-    let name = FileName { range: RANGE, kind: Kind::Data, number: 3, nonce: 0x1122, part: 0 };
+    let first = Member { node: 1, cookie: 0xfeed, incarnation: 9 };
+    let second = Member { node: 2, cookie: 0xbeef, incarnation: 1 };
     let copies = vec![
-        Member { node: 1, cookie: 0xfeed, incarnation: 9 },
-        Member { node: 2, cookie: 0xbeef, incarnation: 1 },
+        CopyPlace { member: first, nonce: 0x1122 },
+        CopyPlace { member: second, nonce: 0x3344 },
     ];
+    let number = 3;
     let small = NodeId(2);
     vec![
         Change::CreateDir { path: "dir".into() },
@@ -22,7 +22,7 @@ fn all() -> Vec<Change> {
         Change::Bytes { node: small, offset: 1_000, bytes: b"bytes".to_vec() },
         Change::Length { node: small, length: 2_000 },
         Change::Journal { node: NodeId(1), file: 7 },
-        Change::Table { node: NodeId(3), placement: Placement { name, length: 100_000, copies } },
+        Change::Table { node: NodeId(3), placement: Placement { number, length: 100_000, copies } },
     ]
 }
 
@@ -43,7 +43,7 @@ fn each_frame_counts_as_a_whole() {
     let more = [Change::Remove { path: "new".into() }];
     bytes.extend(encode_frame(&more));
     for length in 0..=bytes.len() {
-        let frames = decode_file(bytes.get(..length).unwrap_or_default(), RANGE);
+        let frames = decode_file(bytes.get(..length).unwrap_or_default());
         let expected = match length {
             _ if length == bytes.len() => vec![all(), more.to_vec()],
             _ if length >= first => vec![all()],
@@ -62,7 +62,7 @@ fn damage_is_found() {
         if let Some(byte) = damaged.get_mut(at) {
             *byte ^= 0x10;
         }
-        let decoded = decode_file(&damaged, RANGE);
+        let decoded = decode_file(&damaged);
         if (16..20).contains(&at) {
             assert_ne!(decoded, Ok(vec![all()]), "{at}");
         } else {

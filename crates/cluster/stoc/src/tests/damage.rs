@@ -43,7 +43,7 @@ fn s4_damage_of_a_table_is_reported_with_its_place() {
 #[test]
 fn a_check_finds_each_damaged_file_and_changes_nothing() {
     let device = device::memory();
-    assert_eq!(crate::check(&*device), Ok(None));
+    assert_eq!(crate::check(&device), Ok(None));
     let stoc = open(&device, 1);
     let content = bytes(1, 20_000);
     write_table(&stoc, table(1), 1, &content);
@@ -56,17 +56,17 @@ fn a_check_finds_each_damaged_file_and_changes_nothing() {
     }
     let identity = stoc.identity();
     drop(stoc);
-    let whole = crate::check(&*device).expect("memory reads").expect("there is a StoC");
+    let whole = crate::check(&device).expect("memory reads").expect("there is a StoC");
     assert_eq!((whole.identity, whole.files, whole.bytes), (identity, 3, 60_000));
     assert_eq!(whole.damage, []);
-    let before = crate::check(&*device);
+    let before = crate::check(&device);
     flip(&device, &table(2), 5_000);
     flip(&device, &log(3), 6_000);
-    let found = crate::check(&*device).expect("memory reads").expect("there is a StoC");
+    let found = crate::check(&device).expect("memory reads").expect("there is a StoC");
     assert_eq!((found.files, found.damage.len()), (1, 2), "{found:?}");
     flip(&device, &table(2), 5_000);
     flip(&device, &log(3), 6_000);
-    assert_eq!(crate::check(&*device), before);
+    assert_eq!(crate::check(&device), before);
 }
 
 /// A log that lost bytes which were synced is damaged, and does not count for a fence. Without

@@ -55,12 +55,15 @@ pub(super) fn run(context: &Context, command: &ClusterCommand) -> Outcome {
 fn dev(context: &Context, arguments: &ClusterDev) -> Outcome {
     let environment = Environment::real();
     let (database, mut options) = context.settings.serving().map_err(Failure::usage)?;
-    if let Some(engine) = context.settings.engine_chosen().map_err(Failure::usage)?
+    if let Some(engine) = context.settings.engine_flag().map_err(Failure::usage)?
         && engine != EngineKind::Lsm
     {
         return Err(Failure::usage(format_args!(
-            "a range of a cluster has the engine lsm, and the settings name {engine}"
+            "a range of a cluster has the engine lsm, and not {engine}"
         )));
+    }
+    if options.backups.is_some() {
+        return Err(Failure::usage("a cluster has no backups yet: leave out --backups"));
     }
     options.engine = EngineKind::Lsm;
     let signals = serving::take_signals()?;
@@ -80,16 +83,28 @@ fn dev(context: &Context, arguments: &ClusterDev) -> Outcome {
     announce(context, dir, &server)?;
     let watched = Arc::clone(&cluster);
     let errors = move || {
+        let stopped = watched.stopped_stocs().into_iter();
+        let stopped = stopped.map(|(node, error)| (format!("all, StoC {node}"), error));
+        let damaged = match watched.damaged_copies() {
+            0 => None,
+            count => Some(format!("{count} copies of tables are damaged or missing")),
+        };
+        let lacking = (!watched.warnings().is_empty() && watched.is_repairing())
+            .then(|| "tables may have too few copies: do not lose another StoC".to_owned());
+        let all = damaged.into_iter().chain(lacking).map(|what| ("all".to_owned(), what));
+        let stopped = stopped.chain(all);
         let keyspaces = watched.keyspaces().into_iter();
-        keyspaces.flat_map(|(_, db)| db.background_errors()).collect()
+        stopped.chain(keyspaces.flat_map(|(_, db)| serving::errors_of(&db))).collect()
     };
-    let served =
-        serving::attend(server, signals, &environment, Box::new(errors), context.shared.json);
+    let closing = cluster.closing().clone();
+    let (errors, end_waits) = (Box::new(errors), Box::new(move || closing.close()));
+    let is_json = context.shared.json;
+    let served = serving::attend(server, signals, &environment, errors, end_waits, is_json);
     let closed = cluster.close().map_err(|error| opening(dir, &error));
     served?;
     closed?;
     if !context.shared.quiet && !context.shared.json {
-        eprintln!("stopped; everything acknowledged is on the StoCs");
+        eprintln!("stopped");
     }
     Ok(())
 }
@@ -125,6 +140,11 @@ pub(super) fn opening(dir: &Path, error: &ltc::Error) -> Failure {
         ltc::Error::Damaged { .. } => Failure::new(Kind::Damaged, error),
         ltc::Error::NotACluster { .. } => Failure::new(Kind::Error, error),
         ltc::Error::NoMemory { .. } => Failure::usage(error),
+        ltc::Error::Database(error) => {
+            let failure = Failure::from(error.clone());
+            let message = format!("cluster {dir}, database of the coordinator: {error}");
+            Failure { message, ..failure }
+        }
         _ => Failure::new(Kind::Error, format_args!("cluster {dir}: {error}")),
     }
 }

@@ -40,8 +40,11 @@ pub(super) fn run(context: &Context, arguments: &Serve) -> Outcome {
     tell(context, arguments, &server, asked, has_password)?;
 
     let watched = db.clone();
-    let errors = Box::new(move || watched.background_errors());
-    let served = serving::attend(server, signals, &environment, errors, context.shared.json);
+    let errors = Box::new(move || serving::errors_of(&watched));
+    // A database waits for its device alone.
+    let end_waits = Box::new(|| ());
+    let served =
+        serving::attend(server, signals, &environment, errors, end_waits, context.shared.json);
     let closed = db.close();
     served?;
     closed?;

@@ -12,7 +12,7 @@ use serde_json::json;
 use server::{Bound, Server};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use thermocline::BackgroundError;
+use thermocline::Db;
 
 use crate::failure::{Failure, Outcome};
 
@@ -26,8 +26,14 @@ pub(super) fn take_signals() -> Result<Signals, Failure> {
     Signals::new([SIGINT, SIGTERM]).map_err(|error| Failure::io("signals", &error))
 }
 
-/// Returns the errors of all keyspaces' background work at this moment.
-pub(super) type BackgroundErrors = Box<dyn Fn() -> Vec<(String, BackgroundError)> + Send>;
+/// Time after a signal after which a server that waits for something is ended without it.
+const END_MAX: Duration = Duration::from_secs(60);
+
+/// Returns the errors of background work at this moment: what has it, and the error.
+pub(super) type BackgroundErrors = Box<dyn Fn() -> Vec<(String, String)> + Send>;
+
+/// Ends what a server waits for, if it has not ended by itself after [`END_MAX`].
+pub(super) type EndWaits = Box<dyn FnOnce() + Send>;
 
 /// Waits until a server ends: by a signal or by a client. Reports the errors of background work
 /// meanwhile.
@@ -36,14 +42,19 @@ pub(super) fn attend(
     mut signals: Signals,
     environment: &Environment,
     errors: BackgroundErrors,
+    end_waits: EndWaits,
     is_json: bool,
 ) -> Outcome {
     let stopper = server.stopper();
     let listening = signals.handle();
+    let (ended, has_ended) = mpsc::channel::<()>();
     let waiting = environment
         .spawn("signals", move || {
             if signals.forever().next().is_some() {
                 stopper.stop();
+                if has_ended.recv_timeout(END_MAX) == Err(RecvTimeoutError::Timeout) {
+                    end_waits();
+                }
             }
         })
         .map_err(|error| Failure::io("a thread for signals", &error))?;
@@ -53,7 +64,7 @@ pub(super) fn attend(
         .spawn("errors", move || errors.watch(&is_over))
         .map_err(|error| Failure::io("a thread for errors", &error))?;
     let served = server.wait();
-    drop(watched);
+    drop((watched, ended));
     let _ = watching.join();
     listening.close();
     // It ends once its handle is closed, and it cannot panic.
@@ -72,24 +83,23 @@ impl BackgroundErrorLog {
     /// Looks again after each [`LOOK_INTERVAL`], until the sender is dropped.
     fn watch(mut self, is_over: &Receiver<()>) {
         while is_over.recv_timeout(LOOK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
-            let of = |(keyspace, error): (String, BackgroundError)| (keyspace, error.to_string());
-            let now: BTreeSet<_> = (self.errors)().into_iter().map(of).collect();
+            let now: BTreeSet<_> = (self.errors)().into_iter().collect();
             now.difference(&self.known).for_each(|error| self.tell(error, false));
             self.known.difference(&now).for_each(|error| self.tell(error, true));
             self.known = now;
         }
     }
 
-    fn tell(&self, (keyspace, what): &(String, String), is_over: bool) {
+    fn tell(&self, (whose, what): &(String, String), is_over: bool) {
         if self.is_json {
             eprintln!(
                 "{}",
-                json!({ "keyspace": keyspace, "background_error": what, "over": is_over })
+                json!({ "keyspace": whose, "background_error": what, "over": is_over })
             );
         } else if is_over {
-            eprintln!("thermocline: keyspace {keyspace}: no longer so: {what}");
+            eprintln!("thermocline: keyspace {whose}: no longer so: {what}");
         } else {
-            eprintln!("thermocline: keyspace {keyspace}: {what}");
+            eprintln!("thermocline: keyspace {whose}: {what}");
         }
     }
 }
@@ -123,4 +133,10 @@ pub(super) fn bind(mut options: server::Options, next_free_port: bool) -> Result
 
 fn advance(addr: &mut SocketAddr) {
     addr.set_port(addr.port().checked_add(1).unwrap_or(1024));
+}
+
+/// Returns the errors of a database's background work.
+pub(super) fn errors_of(db: &Db) -> Vec<(String, String)> {
+    let errors = db.background_errors().into_iter();
+    errors.map(|(keyspace, error)| (keyspace, error.to_string())).collect()
 }

@@ -124,5 +124,5 @@ fn other_directories_and_settings_are_refused() {
     assert_eq!(code, 3, "{message}");
     let (code, message) = refused(&dir.path().join("new"), &["--engine", "f2"]);
     assert_eq!(code, 2, "{message}");
-    assert!(message.contains("a range of a cluster has the engine lsm"), "{message}");
+    assert!(message.contains("a range of a cluster has the engine lsm, and not f2"), "{message}");
 }

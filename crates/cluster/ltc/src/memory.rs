@@ -1,0 +1,44 @@
+//! The division of the memory between keyspaces.
+
+use thermocline::Options;
+
+/// Most keyspaces of a local cluster.
+const KEYSPACES_MAX: usize = 16;
+/// Bytes that the least memory of a range is.
+const LEAST: u64 = Options::MEMORY_BYTES_MIN;
+
+/// Returns the memory of a keyspace, if `before` were made earlier; none if too little is left.
+/// Each keyspace gets half of the memory that is left, without the least memory of each later one.
+/// It gets at least its own least memory.
+pub(crate) fn of_keyspace(memory_bytes: u64, before: usize) -> Option<u64> {
+    let mut left = memory_bytes;
+    for position in 0..KEYSPACES_MAX {
+        let kept = (KEYSPACES_MAX - position - 1) as u64 * LEAST;
+        let own = (left.saturating_sub(kept) / 2).max(LEAST);
+        left = left.checked_sub(own)?;
+        if position == before {
+            return Some(own);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keyspaces_share_the_memory() {
+        for memory_bytes in [8_u64, 12, 48, 100, 192, 768, 3 << 10].map(|mib| mib << 20) {
+            let all: Vec<u64> = (0..20).map_while(|n| of_keyspace(memory_bytes, n)).collect();
+            assert!(all.iter().sum::<u64>() <= memory_bytes, "{all:?}");
+            assert!(all.iter().all(|bytes| *bytes >= LEAST), "{all:?}");
+            assert!(all.windows(2).all(|pair| pair.first() >= pair.last()), "{all:?}");
+            assert!(!all.is_empty() && all.len() <= KEYSPACES_MAX);
+            if memory_bytes >= 192 << 20 {
+                assert_eq!(all.len(), KEYSPACES_MAX);
+            }
+        }
+        assert_eq!(of_keyspace(LEAST - 1, 0), None);
+    }
+}
