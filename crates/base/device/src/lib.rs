@@ -50,9 +50,9 @@ mod queue;
 mod recorder;
 mod room;
 mod simulated;
+#[cfg(any(test, feature = "testing"))]
+pub mod suite;
 mod system;
-#[cfg(test)]
-mod tests;
 
 pub use accounting::{Accounting, IoCounts};
 pub use ballast::Ballast;

@@ -3,6 +3,7 @@
 mod crash;
 mod format;
 mod slow;
+mod suite;
 mod upkeep;
 
 use std::sync::Arc;

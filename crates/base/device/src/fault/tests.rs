@@ -7,7 +7,7 @@ fn harmless() -> (Arc<dyn Device>, ()) {
     (FaultDevice::new(memory()), ())
 }
 
-crate::tests::suite!(without_faults, super::harmless);
+crate::device_suite!(without_faults, super::harmless);
 
 const LENGTH: usize = 4096;
 

@@ -1,3 +1,3 @@
 //! The memory device against the shared suite.
 
-crate::tests::suite!(memory, || (crate::memory(), ()));
+crate::device_suite!(memory, || (crate::memory(), ()));

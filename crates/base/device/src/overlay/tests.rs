@@ -12,7 +12,7 @@ fn over_nothing() -> (Arc<dyn Device>, ()) {
 mod suite {
     use super::over_nothing;
 
-    crate::tests::suite!(@checks over_nothing, names: [
+    crate::device_suite!(@checks over_nothing, names: [
         a_bad_name_is_refused, create_new_refuses_an_old_name, missing_names_are_missing,
         directories_are_made_with_their_parents, lists_are_sorted_and_typed,
         rename_replaces_a_file, rename_moves_between_directories,
@@ -22,14 +22,14 @@ mod suite {
         a_lock_excludes_a_second_handle,
         a_directory_is_no_file, space_is_reported,
     ]);
-    crate::tests::suite!(@checks over_nothing, bytes: [
+    crate::device_suite!(@checks over_nothing, bytes: [
         what_was_written_is_read, reads_past_the_end_fail, writes_past_the_end_leave_zeros,
         unaligned_reads_are_served, writes_are_whole_or_refused_by_alignment,
         set_len_cuts_and_extends_with_zeros, allocate_extends_and_keeps,
         punch_zeroes_and_keeps_the_length, a_read_only_file_refuses_writes,
         two_handles_see_one_file, threads_share_a_file, empty_transfers_succeed,
     ]);
-    crate::tests::suite!(@checks over_nothing, queues: [
+    crate::device_suite!(@checks over_nothing, queues: [
         a_queue_moves_bytes, a_full_queue_hands_the_request_back,
         errors_come_with_their_buffers, wait_returns_as_many_as_asked,
         dropping_a_queue_does_its_work,

@@ -7,7 +7,7 @@ fn recorded() -> (Arc<dyn Device>, ()) {
     (Recorder::new(memory()), ())
 }
 
-crate::tests::suite!(recording, super::recorded);
+crate::device_suite!(recording, super::recorded);
 
 /// Something of everything.
 fn workload(device: &dyn Device) -> Result<()> {

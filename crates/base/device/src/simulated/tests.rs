@@ -19,9 +19,9 @@ fn aligned() -> (Arc<dyn Device>, ()) {
     (SimulatedDisk::with_alignment(3, Faults::none(), 4096), ())
 }
 
-crate::tests::suite!(honest, super::plain);
-crate::tests::suite!(out_of_order, super::late);
-crate::tests::suite!(of_whole_blocks, super::aligned);
+crate::device_suite!(honest, super::plain);
+crate::device_suite!(out_of_order, super::late);
+crate::device_suite!(of_whole_blocks, super::aligned);
 
 /// All bytes of a file, if it is there.
 fn content(disk: &dyn Device, name: &str) -> Option<Vec<u8>> {

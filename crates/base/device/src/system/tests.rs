@@ -34,11 +34,11 @@ fn without_openat2() -> (Arc<dyn Device>, tempfile::TempDir) {
     )
 }
 
-crate::tests::suite!(positional_buffered, || super::device(crate::Io::Buffered, false));
-crate::tests::suite!(positional_direct, || super::device(crate::Io::Direct, false));
-crate::tests::suite!(uring_buffered, || super::device(crate::Io::Buffered, true));
-crate::tests::suite!(uring_direct, || super::device(crate::Io::Direct, true));
-crate::tests::suite!(parts_walked, super::without_openat2);
+crate::device_suite!(positional_buffered, || super::device(crate::Io::Buffered, false));
+crate::device_suite!(positional_direct, || super::device(crate::Io::Direct, false));
+crate::device_suite!(uring_buffered, || super::device(crate::Io::Buffered, true));
+crate::device_suite!(uring_direct, || super::device(crate::Io::Direct, true));
+crate::device_suite!(parts_walked, super::without_openat2);
 
 #[test]
 fn symbolic_links_are_not_followed() {

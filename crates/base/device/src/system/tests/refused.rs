@@ -10,7 +10,7 @@ use libc::{
 };
 
 use super::*;
-use crate::tests::{bytes, names, queues};
+use crate::suite::{bytes, names, queues};
 
 /// Offset at which the filter finds the number of the call, and the low half of its third argument.
 const NUMBER: u32 = 0;

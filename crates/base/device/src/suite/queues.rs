@@ -29,7 +29,7 @@ fn finish(queue: &mut dyn Queue) -> Vec<Completion> {
     done
 }
 
-pub(crate) fn a_queue_moves_bytes(device: &Arc<dyn Device>) {
+pub fn a_queue_moves_bytes(device: &Arc<dyn Device>) {
     let file = numbered(device, "a", 4);
     let mut queue = device.queue(8).unwrap();
     for block in 0..4 {
@@ -48,7 +48,7 @@ pub(crate) fn a_queue_moves_bytes(device: &Arc<dyn Device>) {
     assert_eq!(read(&file, 7 * LEN, BLOCK), vec![9; BLOCK]);
 }
 
-pub(crate) fn a_full_queue_hands_the_request_back(device: &Arc<dyn Device>) {
+pub fn a_full_queue_hands_the_request_back(device: &Arc<dyn Device>) {
     let file = numbered(device, "a", 4);
     let mut queue = device.queue(2).unwrap();
     queue.submit(read_block(0, &file, 0)).unwrap();
@@ -65,7 +65,7 @@ pub(crate) fn a_full_queue_hands_the_request_back(device: &Arc<dyn Device>) {
     assert!(done.iter().all(|completion| completion.result.is_ok()));
 }
 
-pub(crate) fn errors_come_with_their_buffers(device: &Arc<dyn Device>) {
+pub fn errors_come_with_their_buffers(device: &Arc<dyn Device>) {
     let file = numbered(device, "a", 1);
     let closed = device.open("a", Mode::Read).unwrap();
     let mut queue = device.queue(4).unwrap();
@@ -83,7 +83,7 @@ pub(crate) fn errors_come_with_their_buffers(device: &Arc<dyn Device>) {
     assert_eq!(read(&file, 0, 1), [0]);
 }
 
-pub(crate) fn wait_returns_as_many_as_asked(device: &Arc<dyn Device>) {
+pub fn wait_returns_as_many_as_asked(device: &Arc<dyn Device>) {
     let file = numbered(device, "a", 4);
     let mut queue = device.queue(4).unwrap();
     let mut done = Vec::new();
@@ -101,7 +101,7 @@ pub(crate) fn wait_returns_as_many_as_asked(device: &Arc<dyn Device>) {
     assert_eq!(done.len(), 4);
 }
 
-pub(crate) fn a_sync_follows_its_write(device: &Arc<dyn Device>) {
+pub fn a_sync_follows_its_write(device: &Arc<dyn Device>) {
     let file = numbered(device, "a", 1);
     let mut queue = device.queue(2).unwrap();
     let before = device.accounting().counts();
@@ -119,7 +119,7 @@ pub(crate) fn a_sync_follows_its_write(device: &Arc<dyn Device>) {
     assert_eq!(after.write_bytes - before.write_bytes, LEN);
 }
 
-pub(crate) fn dropping_a_queue_does_its_work(device: &Arc<dyn Device>) {
+pub fn dropping_a_queue_does_its_work(device: &Arc<dyn Device>) {
     let file = numbered(device, "a", 1);
     let mut queue = device.queue(4).unwrap();
     for block in 0..4 {
@@ -130,7 +130,7 @@ pub(crate) fn dropping_a_queue_does_its_work(device: &Arc<dyn Device>) {
     assert_eq!(Arc::strong_count(&file), 1, "the queue let go of the file");
 }
 
-pub(crate) fn long_transfers_are_whole(device: &Arc<dyn Device>) {
+pub fn long_transfers_are_whole(device: &Arc<dyn Device>) {
     const LONG: usize = 1 << 20;
     let bytes: Vec<u8> = (0..LONG).map(|at| (at / 251) as u8).collect();
     let file = device.open("a", Mode::CreateNew).unwrap();
@@ -149,7 +149,7 @@ pub(crate) fn long_transfers_are_whole(device: &Arc<dyn Device>) {
     assert!(found == [&bytes[..], &bytes[1..], &bytes[7..LONG - 4]]);
 }
 
-pub(crate) fn a_read_across_the_end_fails(device: &Arc<dyn Device>) {
+pub fn a_read_across_the_end_fails(device: &Arc<dyn Device>) {
     let file = numbered(device, "a", 40);
     file.set_len(39 * LEN + 100).unwrap();
     let mut queue = device.queue(4).unwrap();
@@ -165,7 +165,7 @@ pub(crate) fn a_read_across_the_end_fails(device: &Arc<dyn Device>) {
     assert_eq!(results, expected);
 }
 
-pub(crate) fn impossible_offsets_are_refused(device: &Arc<dyn Device>) {
+pub fn impossible_offsets_are_refused(device: &Arc<dyn Device>) {
     let file = numbered(device, "a", 1);
     let mut queue = device.queue(4).unwrap();
     for (tag, offset) in [(0, u64::MAX), (2, u64::MAX - (LEN - 1))] {
@@ -180,7 +180,7 @@ pub(crate) fn impossible_offsets_are_refused(device: &Arc<dyn Device>) {
     assert_eq!((file.len().unwrap(), read(&file, 0, 1)), (LEN, vec![0]));
 }
 
-pub(crate) fn many_requests_keep_their_tags(device: &Arc<dyn Device>) {
+pub fn many_requests_keep_their_tags(device: &Arc<dyn Device>) {
     let file = numbered(device, "a", 50);
     let mut queue = device.queue(16).unwrap();
     let (mut sent, mut done) = (0_u64, Vec::new());
@@ -201,7 +201,7 @@ pub(crate) fn many_requests_keep_their_tags(device: &Arc<dyn Device>) {
     }
 }
 
-pub(crate) fn a_queue_takes_files_of_any_device(device: &Arc<dyn Device>) {
+pub fn a_queue_takes_files_of_any_device(device: &Arc<dyn Device>) {
     let other = numbered(&crate::memory(), "elsewhere", 3);
     let mut queue = device.queue(2).unwrap();
     queue.submit(read_block(0, &other, 2)).unwrap();
@@ -218,7 +218,7 @@ fn hears(bell: &Doorbell) -> bool {
     rung && rustix::io::read(bell, &mut [0; 8]).is_ok()
 }
 
-pub(crate) fn a_bell_tells_of_every_completion(device: &Arc<dyn Device>) {
+pub fn a_bell_tells_of_every_completion(device: &Arc<dyn Device>) {
     let file = numbered(device, "a", 8);
     let mut queue = device.queue(8).unwrap();
     let bell = Arc::new(Doorbell::new().unwrap());

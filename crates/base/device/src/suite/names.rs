@@ -19,7 +19,7 @@ fn is_taken<T: std::fmt::Debug>(outcome: crate::Result<T>, name: &str) {
     assert_eq!(outcome.unwrap_err(), Error::AlreadyExists { name: name.to_owned() });
 }
 
-pub(crate) fn a_bad_name_is_refused(device: &Arc<dyn Device>) {
+pub fn a_bad_name_is_refused(device: &Arc<dyn Device>) {
     for name in ["..", "../x", "/etc/passwd", "a/../b", "a//b", "a/", ".hidden", "sp ace", "n\0l"] {
         let bad = Error::BadName { name: name.to_owned() };
         assert_eq!(device.open(name, Mode::Create).unwrap_err(), bad);
@@ -42,13 +42,13 @@ pub(crate) fn a_bad_name_is_refused(device: &Arc<dyn Device>) {
     assert_eq!(device.list("").unwrap(), []);
 }
 
-pub(crate) fn create_new_refuses_an_old_name(device: &Arc<dyn Device>) {
+pub fn create_new_refuses_an_old_name(device: &Arc<dyn Device>) {
     numbered(device, "a", 1);
     is_taken(device.open("a", Mode::CreateNew), "a");
     assert_eq!(device.open("a", Mode::Create).unwrap().len().unwrap(), BLOCK as u64);
 }
 
-pub(crate) fn missing_names_are_missing(device: &Arc<dyn Device>) {
+pub fn missing_names_are_missing(device: &Arc<dyn Device>) {
     is_missing(device.open("a", Mode::Read), "a");
     is_missing(device.open("a", Mode::Write), "a");
     is_missing(device.open("d/a", Mode::Create), "d/a");
@@ -63,7 +63,7 @@ pub(crate) fn missing_names_are_missing(device: &Arc<dyn Device>) {
     device.remove_dir("d/e").unwrap();
 }
 
-pub(crate) fn directories_are_made_with_their_parents(device: &Arc<dyn Device>) {
+pub fn directories_are_made_with_their_parents(device: &Arc<dyn Device>) {
     device.create_dir("a/b/c").unwrap();
     device.create_dir("a/b/c").unwrap();
     device.create_dir("").unwrap();
@@ -75,7 +75,7 @@ pub(crate) fn directories_are_made_with_their_parents(device: &Arc<dyn Device>) 
     assert!(!device.exists("a/b/c/file/x").unwrap());
 }
 
-pub(crate) fn lists_are_sorted_and_typed(device: &Arc<dyn Device>) {
+pub fn lists_are_sorted_and_typed(device: &Arc<dyn Device>) {
     for name in ["b", "a.1", "a-1", "A"] {
         numbered(device, name, 0);
     }
@@ -94,7 +94,7 @@ pub(crate) fn lists_are_sorted_and_typed(device: &Arc<dyn Device>) {
     assert_eq!(device.list("dir/inner").unwrap(), []);
 }
 
-pub(crate) fn rename_replaces_a_file(device: &Arc<dyn Device>) {
+pub fn rename_replaces_a_file(device: &Arc<dyn Device>) {
     numbered(device, "new", 2);
     let old = numbered(device, "old", 1);
     device.rename("new", "old").unwrap();
@@ -105,7 +105,7 @@ pub(crate) fn rename_replaces_a_file(device: &Arc<dyn Device>) {
     assert_eq!(names(device, ""), ["old"]);
 }
 
-pub(crate) fn rename_moves_between_directories(device: &Arc<dyn Device>) {
+pub fn rename_moves_between_directories(device: &Arc<dyn Device>) {
     device.create_dir("from").unwrap();
     device.create_dir("to").unwrap();
     let file = numbered(device, "from/a", 2);
@@ -117,7 +117,7 @@ pub(crate) fn rename_moves_between_directories(device: &Arc<dyn Device>) {
     assert_eq!(names(device, "to"), ["b"]);
 }
 
-pub(crate) fn rename_of_a_directory_takes_all_along(device: &Arc<dyn Device>) {
+pub fn rename_of_a_directory_takes_all_along(device: &Arc<dyn Device>) {
     device.create_dir("a/inner").unwrap();
     numbered(device, "a/inner/file", 2);
     numbered(device, "ab", 1);
@@ -129,7 +129,7 @@ pub(crate) fn rename_of_a_directory_takes_all_along(device: &Arc<dyn Device>) {
     assert_eq!(names(device, "b"), ["inner"]);
 }
 
-pub(crate) fn a_link_shares_the_bytes(device: &Arc<dyn Device>) {
+pub fn a_link_shares_the_bytes(device: &Arc<dyn Device>) {
     device.create_dir("d").unwrap();
     let file = numbered(device, "a", 1);
     device.link("a", "d/b").unwrap();
@@ -140,14 +140,14 @@ pub(crate) fn a_link_shares_the_bytes(device: &Arc<dyn Device>) {
     assert_eq!(read(&file, 0, 1), [7]);
 }
 
-pub(crate) fn a_link_replaces_nothing(device: &Arc<dyn Device>) {
+pub fn a_link_replaces_nothing(device: &Arc<dyn Device>) {
     numbered(device, "a", 1);
     numbered(device, "b", 2);
     is_taken(device.link("a", "b"), "b");
     assert_eq!(device.open("b", Mode::Read).unwrap().len().unwrap(), 2 * BLOCK as u64);
 }
 
-pub(crate) fn a_removed_file_stays_readable(device: &Arc<dyn Device>) {
+pub fn a_removed_file_stays_readable(device: &Arc<dyn Device>) {
     let file = numbered(device, "a", 2);
     device.remove("a").unwrap();
     assert!(!device.exists("a").unwrap());
@@ -156,7 +156,7 @@ pub(crate) fn a_removed_file_stays_readable(device: &Arc<dyn Device>) {
     assert_eq!(file.len().unwrap(), 2 * BLOCK as u64, "the new file is another one");
 }
 
-pub(crate) fn remove_dir_removes_all(device: &Arc<dyn Device>) {
+pub fn remove_dir_removes_all(device: &Arc<dyn Device>) {
     device.create_dir("d/e/f").unwrap();
     numbered(device, "d/a", 1);
     numbered(device, "d/e/b", 1);
@@ -167,7 +167,7 @@ pub(crate) fn remove_dir_removes_all(device: &Arc<dyn Device>) {
     assert_eq!(names(device, ""), ["da"]);
 }
 
-pub(crate) fn sync_dir_counts_and_wants_a_directory(device: &Arc<dyn Device>) {
+pub fn sync_dir_counts_and_wants_a_directory(device: &Arc<dyn Device>) {
     device.create_dir("d").unwrap();
     let before = device.accounting().counts().syncs;
     device.sync_dir("").unwrap();
@@ -177,7 +177,7 @@ pub(crate) fn sync_dir_counts_and_wants_a_directory(device: &Arc<dyn Device>) {
     assert!(device.sync_dir("d/file").is_err());
 }
 
-pub(crate) fn a_lock_excludes_a_second_handle(device: &Arc<dyn Device>) {
+pub fn a_lock_excludes_a_second_handle(device: &Arc<dyn Device>) {
     let held = device.lock("LOCK").unwrap();
     let refused = Error::Locked { name: "LOCK".to_owned() };
     assert_eq!(device.lock("LOCK").unwrap_err(), refused);
@@ -189,7 +189,7 @@ pub(crate) fn a_lock_excludes_a_second_handle(device: &Arc<dyn Device>) {
     drop(again);
 }
 
-pub(crate) fn a_subdevice_is_a_directory_of_its_device(device: &Arc<dyn Device>) {
+pub fn a_subdevice_is_a_directory_of_its_device(device: &Arc<dyn Device>) {
     let sub = device.subdevice("d/e").unwrap();
     assert_eq!(names(&sub, ""), [""; 0]);
     let file = numbered(&sub, "a", 1);
@@ -205,7 +205,7 @@ pub(crate) fn a_subdevice_is_a_directory_of_its_device(device: &Arc<dyn Device>)
     assert_eq!(sub.kind(), device.kind());
 }
 
-pub(crate) fn a_directory_is_no_file(device: &Arc<dyn Device>) {
+pub fn a_directory_is_no_file(device: &Arc<dyn Device>) {
     device.create_dir("d").unwrap();
     assert!(device.open("d", Mode::Write).is_err());
     assert!(device.open("d", Mode::Create).is_err());
@@ -216,7 +216,7 @@ pub(crate) fn a_directory_is_no_file(device: &Arc<dyn Device>) {
     assert_eq!(names(device, ""), ["a", "d"]);
 }
 
-pub(crate) fn space_is_reported(device: &Arc<dyn Device>) {
+pub fn space_is_reported(device: &Arc<dyn Device>) {
     let space = device.space().unwrap();
     assert!(space.total > 0 && space.free <= space.total, "{space:?}");
 }

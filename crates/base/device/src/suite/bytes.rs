@@ -19,7 +19,7 @@ fn ends_before<T: std::fmt::Debug>(outcome: crate::Result<T>, end: u64) {
     assert_eq!(outcome.unwrap_err(), Error::UnexpectedEnd { name, end });
 }
 
-pub(crate) fn what_was_written_is_read(device: &Arc<dyn Device>) {
+pub fn what_was_written_is_read(device: &Arc<dyn Device>) {
     let file = numbered(device, "a", 4);
     file.sync(SyncKind::Data).unwrap();
     file.sync(SyncKind::All).unwrap();
@@ -34,7 +34,7 @@ pub(crate) fn what_was_written_is_read(device: &Arc<dyn Device>) {
     assert_eq!((buffer[0], buffer[BLOCK]), (1, 2));
 }
 
-pub(crate) fn reads_past_the_end_fail(device: &Arc<dyn Device>) {
+pub fn reads_past_the_end_fail(device: &Arc<dyn Device>) {
     let file = numbered(device, "a", 2);
     assert_eq!(read(&file, 2 * LEN - 1, 1), [1]);
     ends_before(file.read_at(2 * LEN, &mut [0; 1]), 2 * LEN + 1);
@@ -46,7 +46,7 @@ pub(crate) fn reads_past_the_end_fail(device: &Arc<dyn Device>) {
     assert!(empty.read_at(0, &mut [0]).is_err());
 }
 
-pub(crate) fn writes_past_the_end_leave_zeros(device: &Arc<dyn Device>) {
+pub fn writes_past_the_end_leave_zeros(device: &Arc<dyn Device>) {
     let file = device.open("a", Mode::CreateNew).unwrap();
     file.write_at(5 * LEN, &block(9)).unwrap();
     assert_eq!(file.len().unwrap(), 6 * LEN);
@@ -54,7 +54,7 @@ pub(crate) fn writes_past_the_end_leave_zeros(device: &Arc<dyn Device>) {
     assert_eq!(read(&file, 5 * LEN, BLOCK), vec![9; BLOCK]);
 }
 
-pub(crate) fn unaligned_reads_are_served(device: &Arc<dyn Device>) {
+pub fn unaligned_reads_are_served(device: &Arc<dyn Device>) {
     let file = numbered(device, "a", 3);
     let mut all = vec![0; BLOCK];
     all.extend(vec![1; BLOCK]);
@@ -64,7 +64,7 @@ pub(crate) fn unaligned_reads_are_served(device: &Arc<dyn Device>) {
     }
 }
 
-pub(crate) fn writes_are_whole_or_refused_by_alignment(device: &Arc<dyn Device>) {
+pub fn writes_are_whole_or_refused_by_alignment(device: &Arc<dyn Device>) {
     let file = numbered(device, "a", 1);
     let alignment = file.alignment();
     for (offset, len) in [(1, BLOCK), (0, BLOCK - 1), (3, 5)] {
@@ -85,7 +85,7 @@ pub(crate) fn writes_are_whole_or_refused_by_alignment(device: &Arc<dyn Device>)
     assert_eq!(read(&file, LEN, 3 * BLOCK), vec![7; 3 * BLOCK]);
 }
 
-pub(crate) fn set_len_cuts_and_extends_with_zeros(device: &Arc<dyn Device>) {
+pub fn set_len_cuts_and_extends_with_zeros(device: &Arc<dyn Device>) {
     let file = numbered(device, "a", 2);
     file.set_len(LEN + 1).unwrap();
     assert_eq!(file.len().unwrap(), LEN + 1);
@@ -98,7 +98,7 @@ pub(crate) fn set_len_cuts_and_extends_with_zeros(device: &Arc<dyn Device>) {
     assert!(file.is_empty().unwrap());
 }
 
-pub(crate) fn allocate_extends_and_keeps(device: &Arc<dyn Device>) {
+pub fn allocate_extends_and_keeps(device: &Arc<dyn Device>) {
     let file = numbered(device, "a", 2);
     file.allocate(LEN, 4 * LEN).unwrap();
     assert_eq!(file.len().unwrap(), 5 * LEN);
@@ -109,7 +109,7 @@ pub(crate) fn allocate_extends_and_keeps(device: &Arc<dyn Device>) {
     assert_eq!(file.len().unwrap(), 5 * LEN, "allocating never cuts");
 }
 
-pub(crate) fn punch_zeroes_and_keeps_the_length(device: &Arc<dyn Device>) {
+pub fn punch_zeroes_and_keeps_the_length(device: &Arc<dyn Device>) {
     let file = numbered(device, "a", 4);
     file.punch(LEN, 2 * LEN).unwrap();
     assert_eq!(file.len().unwrap(), 4 * LEN);
@@ -122,7 +122,7 @@ pub(crate) fn punch_zeroes_and_keeps_the_length(device: &Arc<dyn Device>) {
     assert_eq!(read(&file, 3 * LEN, BLOCK), vec![0; BLOCK]);
 }
 
-pub(crate) fn a_read_only_file_refuses_writes(device: &Arc<dyn Device>) {
+pub fn a_read_only_file_refuses_writes(device: &Arc<dyn Device>) {
     numbered(device, "a", 2);
     let file = device.open("a", Mode::Read).unwrap();
     assert!(file.write_at(0, &block(9)).is_err());
@@ -134,7 +134,7 @@ pub(crate) fn a_read_only_file_refuses_writes(device: &Arc<dyn Device>) {
     assert_eq!(file.len().unwrap(), 2 * LEN);
 }
 
-pub(crate) fn two_handles_see_one_file(device: &Arc<dyn Device>) {
+pub fn two_handles_see_one_file(device: &Arc<dyn Device>) {
     let one = numbered(device, "a", 1);
     let other = device.open("a", Mode::Write).unwrap();
     other.write_at(LEN, &block(5)).unwrap();
@@ -143,7 +143,7 @@ pub(crate) fn two_handles_see_one_file(device: &Arc<dyn Device>) {
     assert_eq!((one.name(), other.name()), ("a", "a"));
 }
 
-pub(crate) fn threads_share_a_file(device: &Arc<dyn Device>) {
+pub fn threads_share_a_file(device: &Arc<dyn Device>) {
     let file = numbered(device, "a", 8);
     let env = Environment::seeded(1);
     let worker = |number: u8| {
@@ -163,7 +163,7 @@ pub(crate) fn threads_share_a_file(device: &Arc<dyn Device>) {
     assert_eq!(read(&file, 4 * LEN, 1), [4], "no thread wrote there");
 }
 
-pub(crate) fn everything_is_counted(device: &Arc<dyn Device>) {
+pub fn everything_is_counted(device: &Arc<dyn Device>) {
     let before = device.accounting().counts();
     let file = numbered(device, "a", 3);
     read(&file, 0, BLOCK);
@@ -179,7 +179,7 @@ pub(crate) fn everything_is_counted(device: &Arc<dyn Device>) {
     assert!(bytes == LEN + 10 || bytes == LEN + file.alignment() as u64, "{bytes}");
 }
 
-pub(crate) fn empty_transfers_succeed(device: &Arc<dyn Device>) {
+pub fn empty_transfers_succeed(device: &Arc<dyn Device>) {
     let file = device.open("a", Mode::CreateNew).unwrap();
     file.write_at(0, &[]).unwrap();
     file.read_at(0, &mut []).unwrap();
