@@ -144,7 +144,7 @@ impl<T> InFlightReads<T> {
         self.active + self.failed.len()
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, not(shuttle)))]
     pub(crate) fn slot_count(&self) -> usize {
         self.slots.len()
     }
