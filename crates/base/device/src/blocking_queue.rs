@@ -41,7 +41,7 @@ impl BlockingQueue {
 }
 
 /// Does one request by its file's blocking calls.
-pub(crate) fn perform(request: Request) -> Completion {
+pub fn perform(request: Request) -> Completion {
     let Request { tag, file, work } = request;
     match work {
         Work::Read { offset, mut buffer } => {

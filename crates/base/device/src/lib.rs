@@ -56,6 +56,7 @@ mod system;
 
 pub use accounting::{Accounting, IoCounts};
 pub use ballast::Ballast;
+pub use blocking_queue::perform;
 pub use buffer::Buffer;
 pub use doorbell::Doorbell;
 pub use error::{Error, Operation as FailedOperation, Result};

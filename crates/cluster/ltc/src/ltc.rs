@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use coordinator::{Coordinator, Owner, RangeLogs};
 use environment::Environment;
-use logc::{Closing, Stocs};
+use logc::{Closing, Setup, Stocs};
 use scatter::RangeDevice;
 use stoc::RangeId;
 use sync::Mutex;
@@ -18,6 +18,8 @@ use crate::error::{Error, Result};
 
 /// Time after which a close waits for no StoC any more.
 const CLOSE_MAX: Duration = Duration::from_secs(60);
+/// Bytes that a StoC may be behind the others in a log.
+const BACKLOG_BYTES: u64 = 16 << 20;
 /// Time between two looks at a close.
 const LOOK: Duration = Duration::from_millis(2);
 
@@ -94,18 +96,19 @@ impl Ltc {
         epoch: stoc::Epoch,
         options: thermocline::Options,
     ) -> Result<Range> {
-        let device = scatter::open(&scatter::Options {
+        let logs = Setup {
             range,
             epoch,
             registry: Arc::new(RangeLogs::new(Arc::clone(&self.coordinator), range)),
             stocs: Arc::clone(&self.stocs),
             ensemble: self.options.ensemble,
             quorum: self.options.quorum,
-            copies: self.options.copies,
             slow: self.options.slow,
+            backlog_bytes: BACKLOG_BYTES,
             environment: self.environment.clone(),
             closing: self.closing.clone(),
-        });
+        };
+        let device = scatter::open(&scatter::Options { logs, copies: self.options.copies });
         let device = device.map_err(|cause| Error::Files { range, cause })?;
         let place = format!("range {range}");
         let db = Db::open_on(Arc::new(device.clone()), &place, options)?;
@@ -120,7 +123,7 @@ impl Ltc {
     }
 
     /// Copies tables of which too few StoCs have a copy to other StoCs. Returns the number of
-    /// tables that were copied. One thread at a time may call it.
+    /// tables that were copied.
     ///
     /// # Errors
     /// A table has no copy that can be read. Other ranges are repaired before.

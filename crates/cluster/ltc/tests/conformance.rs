@@ -8,7 +8,7 @@ use conformance::{Check, Fixture, TrialFixture};
 use device::{Device, Mode, SyncKind};
 use engine::{Engine, Error, Host, Result};
 use environment::Environment;
-use logc::{Change, Closing, LogRecord, Registry, RegistryError, Stocs};
+use logc::{Change, Closing, LogRecord, Registry, RegistryError, Setup, Stocs};
 use scatter::RangeDevice;
 use stoc::{DirectLink, Epoch, Kind, Limits, Link, RangeId, Stoc};
 use sync::Mutex;
@@ -128,18 +128,19 @@ fn range_on(device: &Arc<dyn Device>) -> Result<RangeDevice> {
         let stoc = Stoc::open(device.subdevice(&dir)?, &options).map_err(failed)?;
         links.push(Arc::new(DirectLink(Arc::new(stoc))) as Arc<dyn Link>);
     }
-    let options = scatter::Options {
+    let logs = Setup {
         range: RangeId(1),
         epoch: Epoch(epoch),
         registry: Arc::new(record),
         stocs: Arc::new(Direct(links)),
         ensemble: 3,
         quorum: 2,
-        copies: 2,
         slow: Duration::from_millis(100),
+        backlog_bytes: 16 << 20,
         environment: Environment::seeded(epoch),
         closing: Closing::default(),
     };
+    let options = scatter::Options { logs, copies: 2 };
     scatter::open(&options).map_err(failed)
 }
 

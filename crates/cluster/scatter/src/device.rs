@@ -68,10 +68,10 @@ impl RangeDevice {
         self.files.close();
     }
 
-    /// Copies tables of which too few StoCs have undamaged copies to other StoCs. A copy counts as
-    /// lost if its StoC does not reply, or has other storage than before. Returns the number of
-    /// tables that were copied. Reads and writes continue during a
-    /// repair. It also releases copies that no table has.
+    /// Copies tables of which too few StoCs have undamaged copies to other StoCs. A StoC that does
+    /// not reply has not lost its copies; one that has no link, or other storage than before, has.
+    /// Returns the number of tables that were copied. Reads and writes continue during a repair.
+    /// It also releases copies that no table has.
     ///
     /// # Errors
     /// A table has no copy that can be read: the others are copied before. The range belongs to

@@ -179,7 +179,7 @@ impl Files {
         if has_journal {
             let oldest = self.state.lock().oldest_journal();
             // The next removal removes these too if the coordinator is away.
-            let _ = self.journal.remove_before(oldest.unwrap_or(u64::MAX));
+            let _ = self.journal.remove_before(oldest);
         }
     }
 
@@ -203,12 +203,13 @@ impl State {
         self.next_journal - 1
     }
 
-    fn oldest_journal(&self) -> Option<u64> {
+    /// Returns the number of the oldest file of the write log that has a name, or of the next one.
+    fn oldest_journal(&self) -> u64 {
         let files = self.names.files().filter_map(|(_, node)| match &*node.content.lock() {
             Content::Journal(Some(journal)) => Some(journal.file),
             _ => None,
         });
-        files.min()
+        files.min().unwrap_or(self.next_journal)
     }
 
     /// Applies a change of the log. `nodes` are the files so far, and `lengths` the files of the

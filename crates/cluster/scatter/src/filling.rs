@@ -86,9 +86,9 @@ impl Filling {
         }
     }
 
-    /// Finishes the table: durable on all its StoCs on return. While a StoC is slow, another
-    /// one begins a copy. If there are no more StoCs, and the others have failed,
-    /// one durable copy is enough. One thread at a time calls it.
+    /// Finishes the table: durable on all its StoCs on return. While a StoC is slow, another one
+    /// begins a copy. One durable copy is enough if there are no more StoCs, and the others have
+    /// failed or took far too long. One thread at a time calls it.
     ///
     /// # Errors
     /// [`Failure::Full`] if no StoC has room. The range belongs to another owner, or the device is

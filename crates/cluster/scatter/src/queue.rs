@@ -108,22 +108,6 @@ impl Read {
     }
 }
 
-/// Does one request by its file's blocking calls.
-fn perform(request: Request) -> Completion {
-    let Request { tag, file, work } = request;
-    match work {
-        Work::Read { offset, mut buffer } => {
-            let result = file.read_at(offset, &mut buffer);
-            Completion { tag, buffer: Some(buffer), result }
-        }
-        Work::Write { offset, buffer } => {
-            let result = file.write_at(offset, &buffer);
-            Completion { tag, buffer: Some(buffer), result }
-        }
-        Work::Sync(kind) => Completion { tag, buffer: None, result: file.sync(kind) },
-    }
-}
-
 /// Returns the table that a request reads.
 fn table_of(file: &Arc<dyn File>) -> Option<Arc<Table>> {
     let file: &dyn Any = &**file;
@@ -152,7 +136,7 @@ impl Queue for RangeQueue {
                 let (links, failure) = (table.links().into(), Failure::Unavailable);
                 Read { shared, table, request, links, failure }.go_on();
             }
-            None => shared.complete(perform(request)),
+            None => shared.complete(device::perform(request)),
         }
         Ok(())
     }

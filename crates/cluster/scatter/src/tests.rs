@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use device::{Device, Error as DeviceError, Mode, SyncKind};
 use environment::Environment;
-use logc::Closing;
 use logc::testing::{Behaviour, RANGE, World};
+use logc::{Closing, Setup};
 use stoc::{Epoch, Kind};
 use thermocline::{Batch, Db, Durability, EngineKind, KeyspaceOptions};
 
@@ -21,18 +21,19 @@ use crate::{Error, Options, RangeDevice, open};
 /// Opens the device of the range under an epoch.
 fn try_device_of(world: &World, epoch: u64, closing: &Closing) -> Result<RangeDevice, Error> {
     world.registry.raise(epoch);
-    let options = Options {
+    let logs = Setup {
         range: RANGE,
         epoch: Epoch(epoch),
         registry: Arc::clone(&world.registry) as _,
         stocs: Arc::new(world.clone()),
         ensemble: 3,
         quorum: 2,
-        copies: 2,
         slow: Duration::from_millis(100),
+        backlog_bytes: 16 << 20,
         environment: Environment::seeded(epoch),
         closing: closing.clone(),
     };
+    let options = Options { logs, copies: 2 };
     open(&options)
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use device::{Buffer, Device, Mode, OnDemandFile, Request as DeviceRequest, SyncKind, Work};
 use environment::Environment;
 use logc::testing::{MemoryRegistry, RANGE, World, options as stoc_options};
-use logc::{Closing, Stocs};
+use logc::{Closing, Setup, Stocs};
 use stoc::{Epoch, Identity, Kind, Link, OnReply, Request, Response, Stoc};
 use sync::{Condvar, Mutex};
 
@@ -114,18 +114,19 @@ impl Late {
         let registry = Arc::new(MemoryRegistry::default());
         registry.raise(1);
         let closing = Closing::default();
-        let options = Options {
+        let logs = Setup {
             range: RANGE,
             epoch: Epoch(1),
             registry,
             stocs: Arc::clone(self) as _,
             ensemble: 3,
             quorum: 2,
-            copies: 2,
             slow: Duration::from_millis(40),
+            backlog_bytes: 16 << 20,
             environment: Environment::real(),
             closing: closing.clone(),
         };
+        let options = Options { logs, copies: 2 };
         (open(&options).expect("all StoCs are up"), closing)
     }
 
