@@ -70,6 +70,30 @@ impl Coordinator {
         }
     }
 
+    /// Opens the cluster of this number, or makes it in an empty store.
+    ///
+    /// # Errors
+    /// [`Error::OtherCluster`]; [`Error::Store`], [`Error::Damaged`].
+    pub fn found(store: Arc<dyn Store>, cluster: u64) -> Result<Self> {
+        let made = ClusterRecord { id: cluster, next_range: 1, next_client: 1 };
+        let compare = Compare::unchanged(CLUSTER, None);
+        store.commit(&[compare], &[Write::put(CLUSTER, made.encode())])?;
+        Self::join(store, cluster)
+    }
+
+    /// Opens the cluster of this number.
+    ///
+    /// # Errors
+    /// [`Error::NoCluster`], [`Error::OtherCluster`]; [`Error::Store`], [`Error::Damaged`].
+    pub fn join(store: Arc<dyn Store>, cluster: u64) -> Result<Self> {
+        let coordinator = Self { store, cluster };
+        let found = coordinator.load(CLUSTER, ClusterRecord::decode)?;
+        match found.ok_or(Error::NoCluster)?.record.id {
+            found if found == cluster => Ok(coordinator),
+            found => Err(Error::OtherCluster { found, expected: cluster }),
+        }
+    }
+
     /// Returns the number of the cluster.
     pub fn cluster(&self) -> u64 {
         self.cluster
@@ -88,12 +112,12 @@ impl Coordinator {
         })
     }
 
-    /// Notes that a StoC has opened its directory. Returns whether its storage is another one than
-    /// at the start before.
+    /// Notes that a StoC has opened its directory, and the address at which it listens, if others
+    /// reach it by one. Returns whether its storage is another one than at the start before.
     ///
     /// # Errors
     /// [`Error::OldStart`] if a later start was given; [`Error::Store`], [`Error::Damaged`].
-    pub fn complete_stoc(&self, identity: Identity) -> Result<bool> {
+    pub fn complete_stoc(&self, identity: Identity, place: Option<&str>) -> Result<bool> {
         let Identity { node, cookie, incarnation, .. } = identity;
         self.change(&stoc_key(node), StocRecord::decode, StocRecord::encode, |record| {
             let mut record = record.unwrap_or_default();
@@ -102,6 +126,7 @@ impl Coordinator {
             }
             let is_other = record.cookie.is_some_and(|before| before != cookie);
             (record.cookie, record.completed) = (Some(cookie), Some(incarnation));
+            record.place = place.map(str::to_owned);
             Ok((Some(record), is_other))
         })
     }

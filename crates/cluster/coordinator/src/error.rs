@@ -15,6 +15,19 @@ pub enum Error {
     /// The store cannot be reached. A change may have happened, or not.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The store has no cluster.
+    #[error("the coordinator has no cluster yet")]
+    NoCluster,
+    /// The store is of another cluster.
+    #[error(
+        "the coordinator has cluster {found:016x}, and this process belongs to {expected:016x}"
+    )]
+    OtherCluster {
+        /// The cluster of the store.
+        found: u64,
+        /// The cluster of the caller.
+        expected: u64,
+    },
     /// There is no such range.
     #[error("there is no range {0}")]
     NoRange(RangeId),

@@ -22,16 +22,19 @@
 //! - C4. *Numbers.* Numbers of ranges, starts of StoCs and ids of clients are never given twice.
 //!
 //! # Not there yet
-//! A store over etcd, elections, leases, splits and merges.
+//! Leases of LTCs, splits and merges.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 mod coordinator;
 mod descriptor;
 mod error;
+#[cfg(feature = "etcd")]
+mod etcd;
 mod fields;
 mod local_store;
 mod range_logs;
 mod records;
+mod remote;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -39,7 +42,13 @@ mod tests;
 pub use coordinator::{Coordinator, StocStart};
 pub use descriptor::{Descriptor, Event, Owner, RangeState, Refusal};
 pub use error::{Error, Result};
+#[cfg(feature = "etcd")]
+pub use etcd::{EtcdOptions, EtcdStore, EtcdTls};
 pub use local_store::LocalStore;
 pub use range_logs::RangeLogs;
 pub use records::{ClusterRecord, KeyspaceRecord, StocRecord};
+pub use remote::{
+    RemoteStore, StoreReply, StoreRequest, StoreService, decode_store_reply, decode_store_request,
+    encode_store_reply, encode_store_request,
+};
 pub use store::{Compare, Revision, Store, StoreError, Versioned, Write};

@@ -17,7 +17,7 @@ pub struct ClusterRecord {
 }
 
 /// The record of a StoC.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StocRecord {
     /// The identity of its storage; none before its first start has completed.
     pub cookie: Option<u64>,
@@ -25,6 +25,8 @@ pub struct StocRecord {
     pub given: u64,
     /// The last start that has completed, with this storage.
     pub completed: Option<u64>,
+    /// The address at which it listens; none of a StoC of this process.
+    pub place: Option<String>,
 }
 
 /// The record of a keyspace.
@@ -69,6 +71,8 @@ impl StocRecord {
                 out.put_u8(u8::from(number.is_some()));
                 number.iter().for_each(|number| out.put_u64(*number));
             }
+            out.put_u8(u8::from(self.place.is_some()));
+            self.place.iter().for_each(|place| out.put_prefixed(place.as_bytes()));
         })
     }
 
@@ -86,7 +90,8 @@ impl StocRecord {
                 }
             }
             let [cookie, completed] = numbers;
-            Ok(Self { cookie, given, completed })
+            let place = if take_flag(fields)? { Some(take_text(fields)?) } else { None };
+            Ok(Self { cookie, given, completed, place })
         })
     }
 }

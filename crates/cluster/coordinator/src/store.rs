@@ -39,6 +39,9 @@ pub enum StoreError {
     /// It cannot be reached. A commit may have happened, or not.
     #[error("the store of the coordinator cannot be reached: {0}")]
     Unavailable(String),
+    /// Another coordinator leads. Nothing has happened.
+    #[error("this coordinator does not lead")]
+    NotLeader,
 }
 
 /// A small, durable map of records, with commits over several of them. (C1)

@@ -1,6 +1,7 @@
 //! The invariants C1 to C4, each with a test that fails without it.
 
 mod records;
+mod remote;
 mod with_logs;
 
 use std::collections::BTreeSet;
@@ -99,14 +100,14 @@ fn c4_a_stoc_has_starts_that_grow() {
     assert_eq!(coordinator.begin_stoc(3), Ok(start(1, None)));
     // A start that never completes.
     assert_eq!(coordinator.begin_stoc(3), Ok(start(2, None)));
-    let old = coordinator.complete_stoc(identity(7, 1));
+    let old = coordinator.complete_stoc(identity(7, 1), None);
     assert_eq!(old, Err(Error::OldStart { node: 3, given: 1, last: 2 }));
-    assert_eq!(coordinator.complete_stoc(identity(7, 2)), Ok(false));
+    assert_eq!(coordinator.complete_stoc(identity(7, 2), None), Ok(false));
     assert_eq!(coordinator.begin_stoc(3), Ok(start(3, Some(2))));
-    assert_eq!(coordinator.complete_stoc(identity(7, 3)), Ok(false));
+    assert_eq!(coordinator.complete_stoc(identity(7, 3), None), Ok(false));
     assert_eq!(coordinator.begin_stoc(3), Ok(start(4, Some(3))));
     // Its directory was replaced.
-    assert_eq!(coordinator.complete_stoc(identity(8, 4)), Ok(true));
+    assert_eq!(coordinator.complete_stoc(identity(8, 4), Some("db4:7401")), Ok(true));
     assert_eq!(coordinator.begin_stoc(4), Ok(start(1, None)));
     let stocs = coordinator.stocs().expect("the database is open");
     assert_eq!(stocs.iter().map(|(node, _)| *node).collect::<Vec<_>>(), [3, 4]);

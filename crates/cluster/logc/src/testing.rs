@@ -2,6 +2,8 @@
 //! test says.
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
+mod network;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
@@ -12,6 +14,8 @@ use stoc::{
     DirectLink, Epoch, Identity, Kind, Limits, Link, OnReply, RangeId, Request, Stoc, ThreadLink,
 };
 use sync::locks::Mutex;
+
+use network::NetworkLink;
 
 use crate::{Change, Closing, Log, LogRecord, Registry, RegistryError, Setup, Stocs, open};
 
@@ -33,6 +37,8 @@ pub enum Behaviour {
 struct Node {
     stoc: Arc<Stoc>,
     link: Arc<dyn Link>,
+    /// The same link, if it leads over a network.
+    network: Option<Arc<NetworkLink>>,
     behaviour: Behaviour,
     incarnation: u64,
 }
@@ -112,12 +118,30 @@ impl World {
         world
     }
 
+    /// The same, each behind a network.
+    pub fn with_network(count: u32) -> Self {
+        let world = Self::new(count);
+        for node in world.nodes.lock().values_mut() {
+            let link = Arc::new(NetworkLink::new(&node.stoc));
+            (node.link, node.network) = (Arc::clone(&link) as _, Some(link));
+        }
+        world
+    }
+
+    /// Ends the connections to a StoC, if it is behind a network.
+    pub fn reset(&self, node: u32) {
+        let nodes = self.nodes.lock();
+        let network = nodes.get(&node).and_then(|node| node.network.clone());
+        drop(nodes);
+        network.into_iter().for_each(|network| network.reset());
+    }
+
     /// These StoCs, which have the numbers from 1 on.
     pub fn of(stocs: Vec<Arc<Stoc>>, registry: Arc<MemoryRegistry>) -> Self {
         let node = |stoc: Arc<Stoc>| {
             let link: Arc<dyn Link> = Arc::new(DirectLink(Arc::clone(&stoc)));
             let incarnation = stoc.identity().incarnation;
-            Node { stoc, link, behaviour: Behaviour::Up, incarnation }
+            Node { stoc, link, network: None, behaviour: Behaviour::Up, incarnation }
         };
         let nodes: BTreeMap<u32, Node> = (1..).zip(stocs.into_iter().map(node)).collect();
         let environment = Environment::seeded(3);
@@ -136,7 +160,7 @@ impl World {
         let node = nodes.get_mut(&number).expect("there is such a StoC");
         node.incarnation += 1;
         node.stoc = open_stoc(number, node.incarnation);
-        node.link = Arc::new(DirectLink(Arc::clone(&node.stoc)));
+        (node.link, node.network) = (Arc::new(DirectLink(Arc::clone(&node.stoc))), None);
     }
 
     /// Returns a StoC.

@@ -17,7 +17,7 @@
 //!   StoCs have all acknowledged writes already.
 //!
 //! # Not there yet
-//! Leases, moves, and result tables: an `Ltc` serves ranges of its own process alone.
+//! Leases, moves, result tables, and requests of other processes.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 mod check;
@@ -27,6 +27,7 @@ mod local_stocs;
 mod ltc;
 mod marker;
 mod memory;
+mod remote_stocs;
 #[cfg(test)]
 mod tests;
 
@@ -36,3 +37,4 @@ pub use local_cluster::{LocalCluster, Options};
 pub use logc::Closing;
 pub use ltc::{Ltc, RangeOptions};
 pub use marker::decode_marker;
+pub use remote_stocs::RemoteStocs;

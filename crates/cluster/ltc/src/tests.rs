@@ -2,6 +2,7 @@
 
 mod crash;
 mod faults;
+mod remote;
 
 use std::sync::Arc;
 

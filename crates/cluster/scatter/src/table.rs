@@ -91,6 +91,7 @@ impl Table {
                 true
             }
             stoc::Error::Device(error) => !error.is_retryable(),
+            stoc::Error::Failed { is_fatal, .. } => *is_fatal,
             _ => false,
         };
         if is_damage {

@@ -109,6 +109,14 @@ pub enum Error {
         /// The incarnation that the directory has.
         stored: u64,
     },
+    /// A StoC of another process failed.
+    #[error("the StoC failed: {what}")]
+    Failed {
+        /// The error, in words.
+        what: String,
+        /// Whether it changes nothing more until it is opened again.
+        is_fatal: bool,
+    },
     /// A write or a sync failed before. The StoC has to be opened again. (S6)
     #[error("the StoC has stopped: {0}")]
     Stopped(Arc<Self>),
@@ -128,6 +136,7 @@ impl Error {
     pub fn is_fatal(&self) -> bool {
         match self {
             Self::Stopped(_) => true,
+            Self::Failed { is_fatal, .. } => *is_fatal,
             Self::Device(error) => !error.is_retryable(),
             Self::Sync(_) => true,
             Self::Catalogue(error) => !error.is_retryable(),

@@ -46,6 +46,7 @@ mod log_file;
 mod name;
 mod open;
 mod range;
+mod remote;
 mod request;
 mod store;
 mod table_file;
@@ -58,6 +59,9 @@ pub use error::{Error, Result};
 pub use link::{DirectLink, Link, OnReply, ThreadLink, call, call_all};
 pub use name::{Epoch, FileName, Kind, RangeId};
 pub use range::{Fenced, Listed};
+pub use remote::{
+    RemoteLink, StocService, decode_request, decode_response, encode_request, encode_response,
+};
 pub use request::{Request, Response};
 pub use store::{Limits, Options, Stats, Stoc};
 

@@ -19,8 +19,10 @@ pub type OnReply = Box<dyn FnOnce(Result<Response>) + Send>;
 
 /// A way to reach one StoC.
 ///
-/// Requests arrive in the order in which they were sent. A lost connection does not break this
-/// order: it fails all requests that are under way, and a later one overtakes none of them.
+/// Requests that change files of one range, and that are all for logs or all for tables, are done
+/// in the order in which they were sent. A lost connection does not break this order: it fails all
+/// requests that are under way, and a later one overtakes none of them. Others are not ordered. A
+/// caller that needs their order waits for the replies.
 pub trait Link: Send + Sync + Debug {
     /// Returns the identity of the StoC behind the link, in its present start.
     fn identity(&self) -> Identity;

@@ -436,6 +436,11 @@ impl Stoc {
         self.noted(self.catalogue.lock().commit(edit))
     }
 
+    /// Returns the error that has stopped the StoC, if one has. (S6)
+    pub fn stopped(&self) -> Option<&Error> {
+        self.stopped.get()
+    }
+
     fn check_running(&self) -> Result<()> {
         match self.stopped.get() {
             None => Ok(()),

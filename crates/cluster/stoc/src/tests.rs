@@ -2,6 +2,7 @@
 
 mod crash;
 mod damage;
+mod remote;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};

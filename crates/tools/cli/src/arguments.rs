@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::byte_string::Encoding;
 use crate::commands::{ClusterCommand, FlexspaceCommand};
-use crate::config::{LoadFlags, ServerFlags, StoreFlags};
+use crate::config::{LoadFlags, MemberFlags, ServerFlags, StoreFlags};
 
 const AFTER_HELP: &str = "\
 Settings are taken from a TOML file (--config or THERMOCLINE_CONFIG), then from variables
@@ -77,9 +77,13 @@ pub(crate) struct With<T: Args> {
 pub(crate) enum Command {
     /// Serve a database to Redis clients
     Serve(With<Serve>),
-    /// Run a cluster
+    /// Run a cluster, and show it
     #[command(subcommand)]
     Cluster(ClusterCommand),
+    /// Run a StoC: a process of a cluster that stores files
+    Stoc(With<Component>),
+    /// Run a coordinator: the process of a cluster that keeps its records
+    Coordinator(With<Component>),
     /// Measure stores: workloads, verification, reports
     #[command(subcommand)]
     Bench(bench::cli::BenchCommand),
@@ -118,6 +122,13 @@ pub(crate) enum Command {
     Flexspace(FlexspaceCommand),
     /// Print the completion script of a shell
     Completions(With<Completions>),
+}
+
+/// A process of a cluster.
+#[derive(Debug, Args)]
+pub(crate) struct Component {
+    #[command(flatten)]
+    pub(crate) settings: MemberFlags,
 }
 
 /// A database, and how it is opened.

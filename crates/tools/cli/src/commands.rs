@@ -6,6 +6,7 @@ mod check;
 mod cluster;
 mod compact;
 mod completions;
+mod component;
 mod del;
 mod drop;
 mod dump;
@@ -68,6 +69,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let done = match command {
         Command::Serve(with) => serve::run(&context, &with.own),
         Command::Cluster(command) => cluster::run(&context, command),
+        Command::Stoc(_) => component::stoc(&context),
+        Command::Coordinator(_) => component::coordinator(&context),
         Command::Get(with) => get::run(&context, &with.own),
         Command::Put(with) => put::run(&context, &with.own),
         Command::Del(with) => del::run(&context, &with.own),
@@ -96,6 +99,7 @@ impl Command {
         match self {
             Self::Serve(with) => Some(&with.shared),
             Self::Cluster(command) => Some(command.shared()),
+            Self::Stoc(with) | Self::Coordinator(with) => Some(&with.shared),
             Self::Get(with) => Some(&with.shared),
             Self::Put(with) => Some(&with.shared),
             Self::Del(with) => Some(&with.shared),
@@ -121,7 +125,10 @@ impl Command {
         static NONE: Flags = Vec::new();
         let flags = match self {
             Self::Serve(with) => return (Scope::Server, &with.own.settings.0),
-            Self::Cluster(command) => return (Scope::Server, &command.settings().0),
+            Self::Cluster(command) => return command.settings(),
+            Self::Stoc(with) | Self::Coordinator(with) => {
+                return (Scope::Member, &with.own.settings.0);
+            }
             Self::Get(with) => &with.own.database.settings.0,
             Self::Put(with) => &with.own.database.settings.0,
             Self::Del(with) => &with.own.database.settings.0,

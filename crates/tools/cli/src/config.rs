@@ -17,7 +17,9 @@ mod settings;
 mod tests;
 mod values;
 
-pub(crate) use flags::{LoadFlags, ServerFlags, StoreFlags};
+pub(crate) use flags::{LoadFlags, MemberFlags, ServerFlags, StoreFlags};
+#[cfg(feature = "cluster")]
+pub(crate) use layers::Member;
 pub use layers::parse_file;
 pub(crate) use layers::{Effective, Flags, Origin};
 pub(crate) use settings::Scope;

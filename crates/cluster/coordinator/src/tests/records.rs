@@ -37,10 +37,15 @@ fn descriptor() -> Descriptor {
 fn records_keep_their_bytes() {
     let cluster = ClusterRecord { id: 0xc1, next_range: 7, next_client: 300 };
     assert_eq!(hex(&cluster.encode()), "01c100000000000000070000002c010000000000004161cb57");
-    let stoc = StocRecord { cookie: Some(0xfeed), given: 4, completed: Some(3) };
+    let stoc = StocRecord {
+        cookie: Some(0xfeed),
+        given: 4,
+        completed: Some(3),
+        place: Some("db4:7401".to_owned()),
+    };
     assert_eq!(
         hex(&stoc.encode()),
-        "01040000000000000001edfe000000000000010300000000000000ae323f98"
+        "01040000000000000001edfe00000000000001030000000000000001086462343a37343031a5da9cbb"
     );
     let ranges = vec![RangeId(1), RangeId(7)];
     let keyspace = KeyspaceRecord { name: "users".to_owned(), options: b"abc".to_vec(), ranges };

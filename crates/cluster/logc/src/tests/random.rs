@@ -63,9 +63,9 @@ impl Model {
 }
 
 impl History {
-    fn new(seed: u64) -> Self {
+    fn new(seed: u64, world: World) -> Self {
         let random = Environment::seeded(seed).random("history of a log");
-        let (world, epoch) = (World::new(STOCS), 1);
+        let epoch = 1;
         let log = world.open(epoch);
         let (model, old, next_file) = (Model::default(), Vec::new(), 1);
         Self { seed, random, world, epoch, model, log, old, next_file }
@@ -91,6 +91,9 @@ impl History {
 
     fn fail_stocs(&mut self) {
         self.all_up();
+        if self.random.random() {
+            self.world.reset(self.random.random_range(1..=STOCS));
+        }
         for _ in 0..2 {
             let behaviour = match self.random.random_range(0..3) {
                 0 => Behaviour::Up,
@@ -179,14 +182,22 @@ impl History {
     }
 }
 
+fn play(seed: u64, world: World) {
+    let mut history = History::new(seed, world);
+    (0..STEPS).for_each(|_| history.step());
+    history.all_up();
+    history.world.registry.fail(0, false);
+    let opened = history.world.open(history.epoch + 1);
+    history.model.check(&opened, seed);
+}
+
 #[test]
 fn a_log_keeps_what_was_acknowledged() {
-    for seed in 0..HISTORIES {
-        let mut history = History::new(seed);
-        (0..STEPS).for_each(|_| history.step());
-        history.all_up();
-        history.world.registry.fail(0, false);
-        let opened = history.world.open(history.epoch + 1);
-        history.model.check(&opened, seed);
-    }
+    (0..HISTORIES).for_each(|seed| play(seed, World::new(STOCS)));
+}
+
+/// The same with requests as messages, and connections that end.
+#[test]
+fn a_log_keeps_what_was_acknowledged_over_a_network() {
+    (0..HISTORIES / 8).for_each(|seed| play(seed, World::with_network(STOCS)));
 }

@@ -16,7 +16,7 @@ use server::{Databases, Server};
 use thermocline::{Db, EngineKind, PauseExpiry};
 
 use self::arguments::{ClusterCommand, ClusterDev};
-use super::{Context, serving};
+use super::{Context, component, serving};
 use crate::failure::{Failure, Kind, Outcome};
 use crate::output;
 
@@ -49,6 +49,8 @@ impl Databases for Ranges {
 pub(super) fn run(context: &Context, command: &ClusterCommand) -> Outcome {
     match command {
         ClusterCommand::Dev(with) => dev(context, &with.own),
+        ClusterCommand::Certs(with) => component::certs(context, &with.own),
+        ClusterCommand::Status(_) => component::status(context),
     }
 }
 

@@ -18,6 +18,10 @@ pub(crate) struct StoreFlags(pub(crate) Flags);
 #[derive(Debug, Default)]
 pub(crate) struct ServerFlags(pub(crate) Flags);
 
+/// Flags of the processes of a cluster.
+#[derive(Debug, Default)]
+pub(crate) struct MemberFlags(pub(crate) Flags);
+
 /// Flags of `load`: those of the store, but that the dump has an engine of its own.
 #[derive(Debug, Default)]
 pub(crate) struct LoadFlags(pub(crate) Flags);
@@ -34,6 +38,7 @@ fn augment(command: Command, scope: Scope) -> Command {
             .help_heading(match scope {
                 Scope::Store => "Settings of the database",
                 Scope::Server => "Settings of the server",
+                Scope::Member => "Settings of a process of a cluster",
             });
         command.arg(arg)
     })
@@ -79,6 +84,27 @@ impl Args for ServerFlags {
 impl FromArgMatches for ServerFlags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
         Ok(Self(given(matches, &[Scope::Server, Scope::Store])))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for MemberFlags {
+    fn augment_args(command: Command) -> Command {
+        augment(command, Scope::Member)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for MemberFlags {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        Ok(Self(given(matches, &[Scope::Member])))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {

@@ -10,6 +10,7 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use super::nearest::nearest;
 use super::settings::{SETTINGS, Scope, Setting, find};
@@ -39,6 +40,28 @@ impl fmt::Display for Origin {
             Self::Flag => f.write_str("flag"),
         }
     }
+}
+
+/// The settings of a process of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Member {
+    /// Its number among those of its role.
+    pub(crate) node: u32,
+    /// The address at which the others reach it.
+    pub(crate) address: SocketAddr,
+    /// The addresses of the coordinators.
+    pub(crate) coordinators: Vec<String>,
+    /// The directory of certificates.
+    pub(crate) certificates: PathBuf,
+    /// The directory of its data.
+    pub(crate) data_dir: PathBuf,
+    /// The addresses of an etcd; none if the coordinator has a store of its own.
+    pub(crate) etcd: Vec<String>,
+    /// The file of the authority of etcd's certificates.
+    pub(crate) etcd_ca: Option<PathBuf>,
+    /// The files of the certificate for etcd, and of its key.
+    pub(crate) etcd_certificate: Option<PathBuf>,
+    pub(crate) etcd_key: Option<PathBuf>,
 }
 
 /// The configuration after all layers.
@@ -107,7 +130,7 @@ impl Effective {
 
     /// The values that a command with this scope reads, in the table's order.
     pub(crate) fn entries(&self, scope: Scope) -> impl Iterator<Item = (&str, &str, &Origin)> {
-        let wanted = move |setting: &Setting| scope == Scope::Server || setting.scope == scope;
+        let wanted = move |setting: &Setting| scope.includes(setting.scope);
         let entries = self.entries.iter().filter(move |(setting, ..)| wanted(setting));
         entries.map(|(setting, text, origin)| (setting.key, text.as_str(), origin))
     }
@@ -117,6 +140,26 @@ impl Effective {
         let entry = self.entries.iter().find(|(setting, ..)| setting.key == key);
         debug_assert!(entry.is_some(), "{key} is in the table");
         entry.map_or("", |(_, text, _)| text)
+    }
+
+    /// How a process of a cluster takes part. `role` names its files.
+    pub(crate) fn member(&self, role: &str) -> Result<Member, String> {
+        let node = values::node(self.text("node"))?;
+        let data_dir = match self.text("data-dir") {
+            "auto" => PathBuf::from(format!("./{role}-{node}")),
+            dir => values::dir(dir)?,
+        };
+        Ok(Member {
+            node,
+            address: values::reachable(self.text("address"))?,
+            coordinators: values::hosts_and_ports(self.text("coordinators"))?,
+            certificates: values::dir(self.text("certificates"))?,
+            data_dir,
+            etcd: values::urls_or_none(self.text("etcd"))?,
+            etcd_ca: values::file_or_none(self.text("etcd-ca"))?,
+            etcd_certificate: values::file_or_none(self.text("etcd-certificate"))?,
+            etcd_key: values::file_or_none(self.text("etcd-key"))?,
+        })
     }
 
     /// How a database is opened.

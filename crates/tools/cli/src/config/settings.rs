@@ -9,6 +9,15 @@ pub(crate) enum Scope {
     Store,
     /// `serve` alone.
     Server,
+    /// Processes of a cluster.
+    Member,
+}
+
+impl Scope {
+    /// Returns whether a command of this scope reads the settings of another one.
+    pub(crate) fn includes(self, other: Self) -> bool {
+        self == other || (self, other) == (Self::Server, Self::Store)
+    }
 }
 
 /// One setting. Its flag is `--key`, its variable `THERMOCLINE_KEY` with underscores.
@@ -219,6 +228,81 @@ pub(crate) const SETTINGS: &[Setting] = &[
         placeholder: "DIR",
         help: "Directory of backups to which BGSAVE adds one, or none: then it does as SAVE",
         scope: Scope::Server,
+        check: |text| values::file_or_none(text).map(drop),
+    },
+    Setting {
+        key: "node",
+        default: "1",
+        placeholder: "NUMBER",
+        help: "Number of this process among those of its role",
+        scope: Scope::Member,
+        check: |text| values::node(text).map(drop),
+    },
+    Setting {
+        key: "address",
+        default: "127.0.0.1:0",
+        placeholder: "ADDRESS:PORT",
+        help: "Address at which the other processes of the cluster reach this one; port 0 takes a \
+               free one, which a coordinator cannot use",
+        scope: Scope::Member,
+        check: |text| values::reachable(text).map(drop),
+    },
+    Setting {
+        key: "coordinators",
+        default: "127.0.0.1:7400",
+        placeholder: "HOST:PORT,...",
+        help: "Addresses of the coordinators, with commas between them",
+        scope: Scope::Member,
+        check: |text| values::hosts_and_ports(text).map(drop),
+    },
+    Setting {
+        key: "certificates",
+        default: "./certs",
+        placeholder: "DIR",
+        help: "Directory of ca.pem, and of ROLE-NODE.pem or ROLE.pem with its key (thermocline \
+               cluster certs)",
+        scope: Scope::Member,
+        check: |text| values::dir(text).map(drop),
+    },
+    Setting {
+        key: "data-dir",
+        default: "auto",
+        placeholder: "DIR",
+        help: "Directory of this process's data; auto is ./ROLE-NODE",
+        scope: Scope::Member,
+        check: |text| values::dir(text).map(drop),
+    },
+    Setting {
+        key: "etcd",
+        default: "none",
+        placeholder: "URL,...",
+        help: "Addresses of an etcd, in which coordinators keep the records, with commas between \
+               them; or none: the only coordinator keeps them in its own directory",
+        scope: Scope::Member,
+        check: |text| values::urls_or_none(text).map(drop),
+    },
+    Setting {
+        key: "etcd-ca",
+        default: "none",
+        placeholder: "FILE",
+        help: "Certificate of the authority of etcd's servers, or none for addresses with http",
+        scope: Scope::Member,
+        check: |text| values::file_or_none(text).map(drop),
+    },
+    Setting {
+        key: "etcd-certificate",
+        default: "none",
+        placeholder: "FILE",
+        help: "Certificate that the coordinator shows to etcd, or none",
+        scope: Scope::Member,
+        check: |text| values::file_or_none(text).map(drop),
+    },
+    Setting {
+        key: "etcd-key",
+        default: "none",
+        placeholder: "FILE",
+        help: "Key of that certificate, or none",
+        scope: Scope::Member,
         check: |text| values::file_or_none(text).map(drop),
     },
 ];

@@ -209,6 +209,56 @@ pub(super) fn port(text: &str) -> Result<u16, String> {
     text.parse().map_err(|_| format!("{text:?} is no port: 0 to 65535"))
 }
 
+/// The number of a process of a cluster.
+pub(super) fn node(text: &str) -> Result<u32, String> {
+    let number = text.parse().ok().filter(|node| *node > 0);
+    number.ok_or_else(|| format!("{text:?} is no number of a process: 1 to {}", u32::MAX))
+}
+
+/// An address that others can reach.
+pub(super) fn reachable(text: &str) -> Result<SocketAddr, String> {
+    let address: SocketAddr = text.parse().map_err(|_| {
+        format!("{text:?} is no address with a port, like 10.0.0.7:7400 or [::1]:7400")
+    })?;
+    match address.ip().is_unspecified() {
+        true => Err(format!("{text:?} is all addresses of this machine: others need one of them")),
+        false => Ok(address),
+    }
+}
+
+/// Hosts and ports.
+pub(super) fn hosts_and_ports(text: &str) -> Result<Vec<String>, String> {
+    let checked = |one: &str| {
+        let parts = one.rsplit_once(':');
+        let is_good =
+            parts.is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
+        let refused = || format!("{one:?} is no host with a port, like 10.0.0.7:7400 or db1:7400");
+        if is_good { Ok(one.to_owned()) } else { Err(refused()) }
+    };
+    text.split(',').map(checked).collect()
+}
+
+/// Addresses of an etcd, or `none`.
+pub(super) fn urls_or_none(text: &str) -> Result<Vec<String>, String> {
+    if text == "none" {
+        return Ok(Vec::new());
+    }
+    let checked = |one: &str| {
+        let host = one.strip_prefix("http://").or_else(|| one.strip_prefix("https://"));
+        let refused = || format!("{one:?} is no address of an etcd, like https://10.0.0.7:2379");
+        if host.is_some_and(|host| !host.is_empty()) { Ok(one.to_owned()) } else { Err(refused()) }
+    };
+    text.split(',').map(checked).collect()
+}
+
+/// A directory.
+pub(super) fn dir(text: &str) -> Result<PathBuf, String> {
+    match text.is_empty() {
+        true => Err("an empty text is no directory".to_owned()),
+        false => Ok(PathBuf::from(text)),
+    }
+}
+
 /// An address with a port, or `off`.
 pub(super) fn endpoint_or_off(text: &str) -> Result<Option<SocketAddr>, String> {
     if text == "off" {

@@ -3,6 +3,8 @@
 
 mod backups;
 mod cluster;
+#[cfg(feature = "cluster")]
+mod components;
 mod configuration;
 mod data;
 mod dumps;

@@ -47,6 +47,16 @@ impl Served {
         listening["listening"].as_str().unwrap().to_owned()
     }
 
+    /// Reads the next line of its messages.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn message(&mut self) -> String {
+        let err = self.child.stderr.as_mut().unwrap();
+        let mut line = String::new();
+        // A larger buffer would take bytes of later lines.
+        BufReader::with_capacity(1, err).read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }

@@ -1,0 +1,65 @@
+//! Processes of a cluster: `stoc` and `coordinator`, and `cluster certs` and `cluster status`.
+//!
+//! They need the feature `cluster`, because TLS compiles C.
+
+#[cfg(feature = "cluster")]
+mod certs;
+#[cfg(feature = "cluster")]
+mod coordinator;
+#[cfg(feature = "cluster")]
+mod node;
+#[cfg(feature = "cluster")]
+mod status;
+#[cfg(feature = "cluster")]
+mod stoc;
+
+use super::Context;
+use super::cluster::arguments::ClusterCerts;
+use crate::failure::Outcome;
+
+/// Runs a StoC until a signal.
+pub(super) fn stoc(context: &Context) -> Outcome {
+    #[cfg(feature = "cluster")]
+    return stoc::run(context);
+    #[cfg(not(feature = "cluster"))]
+    return without_cluster(context);
+}
+
+/// Runs a coordinator until a signal.
+pub(super) fn coordinator(context: &Context) -> Outcome {
+    #[cfg(feature = "cluster")]
+    return coordinator::run(context);
+    #[cfg(not(feature = "cluster"))]
+    return without_cluster(context);
+}
+
+/// Makes certificates.
+pub(super) fn certs(context: &Context, arguments: &ClusterCerts) -> Outcome {
+    #[cfg(feature = "cluster")]
+    return certs::run(context, arguments);
+    #[cfg(not(feature = "cluster"))]
+    {
+        let _ = arguments;
+        without_cluster(context)
+    }
+}
+
+/// Shows the processes of a cluster.
+pub(super) fn status(context: &Context) -> Outcome {
+    #[cfg(feature = "cluster")]
+    return status::run(context);
+    #[cfg(not(feature = "cluster"))]
+    return without_cluster(context);
+}
+
+/// Refuses a command of this file. Its settings are checked nevertheless.
+#[cfg(not(feature = "cluster"))]
+fn without_cluster(context: &Context) -> Outcome {
+    use crate::failure::{Failure, Kind};
+    context.settings.member("stoc").map_err(Failure::usage)?;
+    Err(Failure::new(
+        Kind::Error,
+        "this program was built without the processes of a cluster: `cargo build --release \
+         --features cluster` builds them, and needs a C compiler",
+    ))
+}

@@ -1,0 +1,204 @@
+//! The parts that all processes of a cluster share: certificates, the coordinator, and the wait for
+//! the end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use coordinator::RemoteStore;
+use environment::Environment;
+use serde_json::json;
+use signal_hook::iterator::Signals;
+use wire::tls::{Files, Tls};
+use wire::{
+    Address, Certified, Class, Endpoint as _, Handler, Identity, Node, Options, Role,
+    SocketEndpoint,
+};
+
+use crate::commands::Context;
+use crate::config::Member;
+use crate::failure::{Failure, Kind, Outcome};
+use crate::output;
+
+/// Time between two looks at signals.
+const LOOK: Duration = Duration::from_millis(50);
+/// Time between two attempts to reach the coordinator.
+const RETRY: Duration = Duration::from_millis(500);
+/// Attempts between two reports of them.
+const ATTEMPTS: u32 = 20;
+/// Time between two looks at the files of certificates.
+const RELOAD: Duration = Duration::from_secs(60);
+
+/// A process of a cluster before it has connections.
+pub(super) struct Process {
+    pub(super) member: Member,
+    pub(super) role: Role,
+    pub(super) tls: Tls,
+    pub(super) environment: Environment,
+}
+
+/// Returns the failure of a node.
+pub(super) fn of_wire(error: wire::Error) -> Failure {
+    Failure::new(Kind::Error, error)
+}
+
+/// Returns the failure of the coordinator.
+pub(super) fn of_coordinator(error: &coordinator::Error) -> Failure {
+    match error {
+        coordinator::Error::Damaged { .. } => Failure::new(Kind::Damaged, error),
+        _ => Failure::new(Kind::Error, error),
+    }
+}
+
+impl Process {
+    /// Reads the settings and the certificate of a process.
+    pub(super) fn new(context: &Context, role: Role) -> Result<Self, Failure> {
+        let member = context.settings.member(role.word()).map_err(Failure::usage)?;
+        // The cluster is not known before the certificate is read.
+        let named = |node| Certified { cluster: 0, role, node };
+        let own = Files::of(&member.certificates, &named(Some(member.node)));
+        let files = match own.certificate.exists() {
+            true => own,
+            false => Files::of(&member.certificates, &named(None)),
+        };
+        let tls = Tls::load(files).map_err(of_wire)?;
+        let who = tls.who();
+        if who.role != role || who.node.is_some_and(|node| node != member.node) {
+            let (uri, node) = (who.uri(), member.node);
+            let message = format!("the certificate is for {uri}, and this is {role} {node}");
+            return Err(Failure::usage(message));
+        }
+        Ok(Self { member, role, tls, environment: Environment::real() })
+    }
+
+    /// Returns how the process names itself before it has a start.
+    pub(super) fn identity(&self) -> Identity {
+        let (cluster, node) = (self.tls.who().cluster, self.member.node);
+        Identity { cluster, role: self.role, node, cookie: 0, incarnation: 0 }
+    }
+
+    /// Starts a node that sends requests.
+    pub(super) fn client(&self) -> Result<Node, Failure> {
+        let endpoint = SocketEndpoint::new(self.tls.clone(), &self.environment).map_err(of_wire)?;
+        let options = Options::new(self.identity(), self.environment.clone());
+        Node::start(endpoint, options).map_err(of_wire)
+    }
+
+    /// Starts a node that serves requests. Returns it and its address.
+    pub(super) fn server(
+        &self,
+        bound: Bound,
+        handler: Arc<dyn Handler>,
+        identity: Identity,
+    ) -> Result<Node, Failure> {
+        let mut options = Options::new(identity, self.environment.clone());
+        options.handler = Some(handler);
+        Node::start(bound.endpoint, options).map_err(of_wire)
+    }
+
+    /// Takes the address at which others reach the process. No connection is served yet.
+    pub(super) fn bind(&self) -> Result<Bound, Failure> {
+        let endpoint = SocketEndpoint::new(self.tls.clone(), &self.environment);
+        let mut endpoint = endpoint.map_err(of_wire)?;
+        let place = endpoint.listen(&self.member.address.to_string()).map_err(of_wire)?;
+        Ok(Bound { endpoint, place })
+    }
+
+    /// Returns the store of the coordinators.
+    pub(super) fn store(&self, node: &Node) -> Arc<RemoteStore> {
+        let channels = self.member.coordinators.iter().map(|place| {
+            let place = place.clone();
+            let to = Address { role: Role::Coordinator, node: None, cookie: None, place };
+            node.channel(to, Class::Control)
+        });
+        Arc::new(RemoteStore::new(channels.collect()))
+    }
+
+    /// Calls the coordinator until it can be reached, and reports that it waits. Returns nothing
+    /// after a signal.
+    ///
+    /// # Errors
+    /// The coordinator's, but that it cannot be reached.
+    pub(super) fn reach<T>(
+        &self,
+        signals: &mut Signals,
+        call: impl Fn() -> coordinator::Result<T>,
+    ) -> Result<Option<T>, Failure> {
+        let mut attempts = 0;
+        loop {
+            match call() {
+                Ok(result) => return Ok(Some(result)),
+                Err(error @ (coordinator::Error::Store(_) | coordinator::Error::NoCluster)) => {
+                    if attempts % ATTEMPTS == 0 {
+                        eprintln!("thermocline: waiting for the coordinator: {error}");
+                    }
+                    attempts += 1;
+                }
+                Err(error) => return Err(of_coordinator(&error)),
+            }
+            if !self.sleep(signals, RETRY) {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Waits. Returns whether no signal came.
+    fn sleep(&self, signals: &mut Signals, time: Duration) -> bool {
+        let until = self.environment.now() + time;
+        while self.environment.now() < until {
+            if signals.pending().next().is_some() {
+                return false;
+            }
+            self.environment.sleep(LOOK);
+        }
+        true
+    }
+
+    /// Waits for a signal, or until `ended` returns a failure. Reads the files of certificates
+    /// again each minute.
+    pub(super) fn attend(
+        &self,
+        signals: &mut Signals,
+        ended: impl Fn() -> Option<Failure>,
+    ) -> Outcome {
+        let mut reloaded = self.environment.now();
+        loop {
+            if !self.sleep(signals, LOOK) {
+                return Ok(());
+            }
+            if let Some(failure) = ended() {
+                return Err(failure);
+            }
+            if self.environment.now() - reloaded > RELOAD {
+                reloaded = self.environment.now();
+                if let Err(error) = self.tls.reload() {
+                    eprintln!("thermocline: the certificates in use stay in use: {error}");
+                }
+            }
+        }
+    }
+
+    /// Prints that the process serves.
+    pub(super) fn announce(&self, context: &Context, place: &str) -> Outcome {
+        let (pid, role, node) = (std::process::id(), self.role, self.member.node);
+        let cluster = format!("{:016x}", self.tls.who().cluster);
+        if context.shared.json {
+            return output::json_line(&json!({
+                "pid": pid,
+                "role": role.word(),
+                "node": node,
+                "cluster": cluster,
+                "listening": place,
+            }));
+        }
+        if context.shared.quiet {
+            return Ok(());
+        }
+        output::line(&format!("process {pid} is {role} {node} of cluster {cluster} at {place}"))
+    }
+}
+
+/// An address that is taken.
+pub(super) struct Bound {
+    endpoint: SocketEndpoint,
+    pub(super) place: String,
+}

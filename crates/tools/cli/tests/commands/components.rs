@@ -1,0 +1,238 @@
+//! Processes of a cluster: `coordinator`, `stoc`, `cluster certs` and `cluster status`.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+
+use crate::program::{Said, run};
+use crate::serving::Served;
+
+/// Returns a port of loopback that is free now.
+fn free_port() -> u16 {
+    let bound = TcpListener::bind("127.0.0.1:0").unwrap();
+    bound.local_addr().unwrap().port()
+}
+
+/// A cluster below a directory.
+struct Cluster<'d> {
+    dir: &'d Path,
+    certs: String,
+    coordinator: String,
+}
+
+impl<'d> Cluster<'d> {
+    fn new(dir: &'d Path) -> Self {
+        let certs = dir.join("certs").display().to_string();
+        let said = run(["cluster", "certs", &certs]);
+        assert_eq!(said.code, 0, "{said:?}");
+        assert!(said.out.contains("stoc.pem") && said.out.contains("ca-key.pem"), "{said:?}");
+        Self { dir, certs, coordinator: format!("127.0.0.1:{}", free_port()) }
+    }
+
+    fn options(&self) -> [&str; 5] {
+        ["--json", "--certificates", &self.certs, "--coordinators", &self.coordinator]
+    }
+
+    fn coordinator(&self) -> Served {
+        let mut options = self.options().to_vec();
+        options.extend(["--address", &self.coordinator]);
+        let data = self.dir.join("coordinator");
+        let mut served = Served::start_command(&["coordinator", "--data-dir"], &data, &options);
+        assert_eq!(served.addr(), self.coordinator);
+        served
+    }
+
+    fn stoc(&self, node: &str) -> Served {
+        let mut options = self.options().to_vec();
+        options.extend(["--node", node]);
+        let data = self.dir.join(format!("stoc-{node}"));
+        let mut served = Served::start_command(&["stoc", "--data-dir"], &data, &options);
+        served.addr();
+        served
+    }
+
+    fn status(&self) -> Value {
+        let said = run([&["cluster", "status"], &self.options()[..]].concat());
+        assert_eq!(said.code, 0, "{said:?}");
+        said.json()
+    }
+
+    /// Runs a command that is refused.
+    fn refused(&self, command: &[&str]) -> Said {
+        let said = run([command, &self.options()[..]].concat());
+        assert!(said.code > 0, "{said:?}");
+        said
+    }
+}
+
+/// Stops a process, and returns its messages.
+fn stop(served: Served) -> String {
+    let (code, messages) = served.interrupt();
+    assert_eq!(code, Some(0), "{messages}");
+    messages
+}
+
+#[test]
+fn a_coordinator_and_stocs_start_again_and_are_shown() {
+    let dir = tempfile::tempdir().unwrap();
+    let cluster = Cluster::new(dir.path());
+    let coordinator = cluster.coordinator();
+    let (first, second) = (cluster.stoc("1"), cluster.stoc("2"));
+    let shown = cluster.status();
+    let stocs = shown["stocs"].as_array().unwrap();
+    assert_eq!(stocs.len(), 2, "{shown}");
+    for (node, stoc) in (1..).zip(stocs) {
+        assert_eq!((&stoc["node"], &stoc["files"]), (&Value::from(node), &Value::from(0)));
+        assert!(stoc["free_bytes"].as_u64().unwrap() > 0, "{shown}");
+    }
+    // A killed StoC, and then a killed coordinator.
+    second.kill();
+    let shown = cluster.status();
+    assert!(shown["stocs"][1]["error"].as_str().unwrap().contains("cannot be reached"), "{shown}");
+    coordinator.kill();
+    let coordinator = cluster.coordinator();
+    let second = cluster.stoc("2");
+    let shown = cluster.status();
+    assert!(shown["stocs"].as_array().unwrap().iter().all(|stoc| stoc["files"] == 0), "{shown}");
+    for process in [first, second, coordinator] {
+        assert_eq!(stop(process), "");
+    }
+}
+
+/// A StoC whose directory is lost is another one. One that went back in time is refused.
+#[test]
+fn directories_of_stocs_are_told_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    let cluster = Cluster::new(dir.path());
+    let _coordinator = cluster.coordinator();
+    stop(cluster.stoc("1"));
+    let data = dir.path().join("stoc-1");
+    let old = dir.path().join("old");
+    copy(&data, &old);
+    stop(cluster.stoc("1"));
+    std::fs::remove_dir_all(&data).unwrap();
+    copy(&old, &data);
+    let path = data.display().to_string();
+    let said = cluster.refused(&["stoc", "--data-dir", &path]);
+    assert!(said.err.contains("it is an old copy"), "{said:?}");
+    std::fs::remove_dir_all(&data).unwrap();
+    let messages = stop(cluster.stoc("1"));
+    assert!(messages.contains("has lost its files"), "{messages}");
+    // Another number, and a second process.
+    let said = cluster.refused(&["stoc", "--node", "2", "--data-dir", &path]);
+    assert!(said.err.contains("the directory is of StoC 1"), "{said:?}");
+    let _running = cluster.stoc("1");
+    let said = cluster.refused(&["stoc", "--data-dir", &path]);
+    assert!(said.code == 5 && said.err.contains("another process has it open"), "{said:?}");
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let target = to.join(entry.file_name());
+        match entry.file_type().unwrap().is_dir() {
+            true => copy(&entry.path(), &target),
+            false => _ = std::fs::copy(entry.path(), target).unwrap(),
+        }
+    }
+}
+
+/// Two coordinators over an etcd: the second one takes over when the first one is killed.
+#[test]
+fn a_second_coordinator_takes_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let etcd = Etcd::start(&dir.path().join("etcd"));
+    let mut cluster = Cluster::new(dir.path());
+    let places = [free_port(), free_port()].map(|port| format!("127.0.0.1:{port}"));
+    cluster.coordinator = places.join(",");
+    let start = |number: usize| {
+        let mut options = cluster.options().to_vec();
+        options.extend(["--address", &places[number], "--etcd", &etcd.client, "--node"]);
+        let number = (number + 1).to_string();
+        options.push(&number);
+        let mut served =
+            Served::start_command(&["coordinator", "--data-dir"], dir.path(), &options);
+        served.addr();
+        served
+    };
+    let first = start(0);
+    let stoc = cluster.stoc("1");
+    let second = start(1);
+    first.kill();
+    let shown = cluster.status();
+    assert_eq!(shown["stocs"][0]["files"], 0, "reads need no leader: {shown}");
+    // A start of a StoC needs one, and waits until the lease of the first one is over.
+    let another = cluster.stoc("2");
+    assert_eq!(cluster.status()["stocs"].as_array().unwrap().len(), 2);
+    stop(stoc);
+    stop(another);
+    let messages = stop(second);
+    assert!(messages.contains("this coordinator leads"), "{messages}");
+}
+
+/// An etcd of one member, killed when dropped.
+struct Etcd {
+    process: Child,
+    client: String,
+}
+
+impl Etcd {
+    fn start(dir: &Path) -> Self {
+        let [client, peer] =
+            [free_port(), free_port()].map(|port| format!("http://127.0.0.1:{port}"));
+        let process = Command::new("etcd")
+            .args(["--data-dir".as_ref(), dir.as_os_str()])
+            .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
+            .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
+            .args(["--initial-cluster", &format!("default={peer}")])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the program etcd is installed: apt-get install etcd-server");
+        Self { process, client }
+    }
+}
+
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn mistakes_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let cluster = Cluster::new(dir.path());
+    let data = dir.path().join("data").display().to_string();
+    let cases = [
+        (vec!["stoc", "--node", "0"], "is no number of a process"),
+        (vec!["stoc", "--address", "0.0.0.0:1"], "others need one of them"),
+        (vec!["stoc", "--address", "localhost"], "is no address with a port"),
+        (vec!["coordinator", "--data-dir", &data], "a coordinator needs a fixed port"),
+        (vec!["coordinator", "--port", "1"], "--port"),
+    ];
+    for (command, part) in cases {
+        let said = cluster.refused(&command);
+        assert!(said.code == 2 && said.err.contains(part), "{command:?}: {said:?}");
+    }
+    let said = run(["stoc", "--certificates", "/nonexistent"]);
+    assert!(said.code == 1 && said.err.contains("/nonexistent/ca.pem"), "{said:?}");
+    // The certificates of another cluster.
+    let _coordinator = cluster.coordinator();
+    let other = dir.path().join("other");
+    let others =
+        Cluster { certs: other.join("certs").display().to_string(), ..Cluster::new(&other) };
+    let address = cluster.coordinator.clone();
+    let options =
+        ["--certificates", &others.certs, "--coordinators", &address, "--data-dir", &data];
+    let mut waiting = Served::start_command(&["stoc", "--node"], Path::new("1"), &options);
+    let waits = waiting.message();
+    let said =
+        run(["cluster", "status", "--certificates", &others.certs, "--coordinators", &address]);
+    assert!(said.code == 1 && said.err.contains("cannot be reached"), "{said:?}");
+    assert!(waits.contains("waiting for the coordinator"), "{waits}");
+    assert!(waits.contains("certificate"), "{waits}");
+}
