@@ -76,10 +76,11 @@ pub struct SummaryRow {
     pub cache_bytes: Option<u64>,
     /// Reasons not to quote the row, and limits that its rounds met, in words.
     pub notes: Vec<String>,
-    /// Whether the resident peak of each round was 95 to 100% of the budget; none if everything
-    /// fits.
+    /// Whether the largest resident peak of the rounds was 95 to 100% of the budget, and that of no
+    /// round above it; none if everything fits.
     pub fills_budget: Option<bool>,
-    /// Whether the row may be quoted: no round is marked or failed, and every result was right.
+    /// Whether the row may be quoted: the store fills the budget, no round has another mark or has
+    /// failed, and every result was right.
     pub is_quotable: bool,
     /// Wrong results in all rounds.
     pub wrong_reads: u64,
@@ -181,13 +182,13 @@ impl<'a> Runs<'a> {
             Some(Verdict::OverBudget) => {
                 notes.push("does not keep the budget with its smallest cache".to_owned());
             }
-            Some(Verdict::LeavesMemory) => {
+            Some(Verdict::LeavesMemory) if self.fills_budget() == Some(false) => {
                 notes.push("uses less than the budget, whatever its cache".to_owned());
             }
             Some(Verdict::Failed) => {
                 notes.push("no cache was found: a run of the search failed".to_owned());
             }
-            Some(Verdict::Fills) | None => {}
+            Some(Verdict::Fills | Verdict::LeavesMemory) | None => {}
         }
         for cache in self.search.map_or(&[][..], |search| &search.killed_with) {
             let cache = bytes(*cache);
@@ -195,7 +196,8 @@ impl<'a> Runs<'a> {
         }
         for run in &self.reports {
             let round = run.round + 1;
-            notes.extend(run.marks.iter().map(|mark| format!("round {round}: {mark}")));
+            let marks = run.marks.iter().filter(|mark| self.counts(mark));
+            notes.extend(marks.map(|mark| format!("round {round}: {mark}")));
             if run.warmup_is_steady == Some(false) {
                 let limit = run.warmup_limit_seconds.unwrap_or_default();
                 notes.push(format!("round {round}: warm-up not steady at its limit of {limit} s"));
@@ -204,11 +206,30 @@ impl<'a> Runs<'a> {
         notes
     }
 
+    /// Whether the store fills the budget. Its largest peak counts, because the peaks of one cache
+    /// differ by some percent from round to round.
     fn fills_budget(&self) -> Option<bool> {
         let first = self.reports.first()?;
-        let is_off = |mark: &Mark| matches!(mark, Mark::OffBudget { .. });
         let has_budget = first.memory != Budget::All.to_string() && self.workload != LOAD;
-        has_budget.then(|| !self.reports.iter().any(|run| run.marks.iter().any(is_off)))
+        let marks = |run: &&Report| run.marks.clone();
+        let is_above = |mark: Mark| match mark {
+            Mark::OffBudget { resident_bytes, budget_bytes } => resident_bytes > budget_bytes,
+            Mark::WroteUnderReads { .. } => false,
+        };
+        let is_full =
+            |run: &&Report| !run.marks.iter().any(|mark| matches!(mark, Mark::OffBudget { .. }));
+        has_budget.then(|| {
+            let is_above = self.reports.iter().flat_map(marks).any(is_above);
+            !is_above && self.reports.iter().any(is_full)
+        })
+    }
+
+    /// Whether a mark of a round counts against the row.
+    fn counts(&self, mark: &Mark) -> bool {
+        match mark {
+            Mark::OffBudget { .. } => self.fills_budget() == Some(false),
+            Mark::WroteUnderReads { .. } => true,
+        }
     }
 }
 
@@ -255,7 +276,9 @@ fn row(runs: &Runs<'_>, ours: Option<&Runs<'_>>) -> SummaryRow {
         fills_budget: runs.fills_budget(),
         is_quotable: !reports.is_empty()
             && runs.failure.is_none()
-            && reports.iter().all(|run| run.is_quotable()),
+            && reports
+                .iter()
+                .all(|run| run.is_right() && !run.marks.iter().any(|mark| runs.counts(mark))),
         wrong_reads: reports.iter().map(|run| run.wrong_reads).sum(),
         failure: runs.failure.clone(),
     }

@@ -1,7 +1,7 @@
 //! Order of turns.
 
 use super::*;
-use crate::report::{Report, builds_table};
+use crate::report::{Mark, Report, builds_table};
 
 #[test]
 fn stores_take_turns_within_a_workload() {
@@ -229,4 +229,48 @@ fn one_program_makes_the_load_of_two_builds() {
     assert_eq!(of_copies, [Side::Baseline, Side::Baseline, Side::Peers]);
     assert_eq!(sides.map(|side| with.loader(side, true)), sides);
     assert_eq!(programs(None).loader(Side::Ours, false), Side::Ours);
+}
+
+/// The largest peak of the rounds counts, no peak may be above the budget, and writes under reads
+/// count in each round.
+#[test]
+fn a_row_fills_the_budget_by_its_largest_peak() {
+    let config = CompareConfig {
+        engine: "memory".to_owned(),
+        with: Vec::new(),
+        workloads: vec!["ycsb-c".to_owned()],
+        rounds: 2,
+        seed: 1,
+        options: Vec::new(),
+        shares_loads: false,
+        has_one_opening: false,
+        searches_caches: false,
+        first_caches: Default::default(),
+        has_baseline: false,
+    };
+    let off = |resident_bytes| Mark::OffBudget { resident_bytes, budget_bytes: 100 };
+    let busy = || Mark::WroteUnderReads { bytes_per_s: 2e6 };
+    let cases = [
+        ([vec![], vec![]], Some(true), true, 0),
+        ([vec![], vec![off(93)]], Some(true), true, 0),
+        ([vec![off(94)], vec![off(93)]], Some(false), false, 2),
+        ([vec![], vec![off(101)]], Some(false), false, 1),
+        ([vec![], vec![off(93), busy()]], Some(true), false, 1),
+    ];
+    for (marks, fills, is_quotable, notes) in cases {
+        let mut comparison = Comparison::default();
+        for (round, marks) in (0..).zip(marks) {
+            let run = Report {
+                workload: "ycsb-c".to_owned(),
+                memory: "100".to_owned(),
+                marks,
+                ..report("memory", round, 1.0, 1.0, 1)
+            };
+            comparison.runs.push(run);
+        }
+        let rows = summary::summarise(&config, &comparison);
+        let row = rows.first().expect("one store has run");
+        assert_eq!((row.fills_budget, row.is_quotable), (fills, is_quotable), "{row:?}");
+        assert_eq!(row.notes.len(), notes, "{row:?}");
+    }
 }
