@@ -33,8 +33,7 @@
 //! log. A read of a table holds no lock.
 //!
 //! # Not there yet
-//! Logs in memory, a bucket, and the limit of time after which an operation of the device ends the
-//! process.
+//! Logs in memory, and a bucket.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 mod catalogue;

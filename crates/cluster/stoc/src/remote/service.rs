@@ -1,11 +1,14 @@
 //! Serves the requests of other processes.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
 
 use codec::Reader;
-use environment::Environment;
+use environment::{Environment, Monotonic};
+use sync::Mutex;
 use wire::{Class, Handler, Kind, Lanes, Refusal, Responder, Role};
 
 use super::messages::{decode_request, encode_response};
@@ -32,7 +35,36 @@ pub struct StocService {
     reads: Lanes<Lane>,
     /// Bytes of the requests that wait, or are under way.
     waiting: Arc<AtomicUsize>,
+    running: Arc<Running>,
     environment: Environment,
+}
+
+/// The requests that are under way.
+#[derive(Debug, Default)]
+struct Running {
+    /// The times at which they began, by numbers.
+    began: Mutex<BTreeMap<u64, Monotonic>>,
+    next: AtomicU64,
+}
+
+/// A request that is under way.
+struct Run {
+    number: u64,
+    all: Arc<Running>,
+}
+
+impl Running {
+    fn begin(self: &Arc<Self>, now: Monotonic) -> Run {
+        let number = self.next.fetch_add(1, SeqCst);
+        self.began.lock().insert(number, now);
+        Run { number, all: Arc::clone(self) }
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        self.all.began.lock().remove(&self.number);
+    }
 }
 
 /// Bytes of a request, counted as long as it lives.
@@ -55,8 +87,16 @@ impl StocService {
     pub fn new(stoc: Arc<Stoc>, threads: usize, environment: &Environment) -> io::Result<Self> {
         let changes = Lanes::new("stoc change", threads, environment)?;
         let reads = Lanes::new("stoc read", threads, environment)?;
-        let (waiting, environment) = (Arc::default(), environment.clone());
-        Ok(Self { stoc, changes, reads, waiting, environment })
+        let (waiting, running) = Default::default();
+        Ok(Self { stoc, changes, reads, waiting, running, environment: environment.clone() })
+    }
+
+    /// Returns how long the longest request has been under way. Verifications of whole files do
+    /// not count. A device that completes nothing for long is worse than one that fails: the
+    /// process has to end. (S6)
+    pub fn longest_run(&self) -> Duration {
+        let first = self.running.began.lock().values().min().copied();
+        first.map_or(Duration::ZERO, |first| self.environment.now() - first)
     }
 
     /// Drops the requests that have not begun, and waits for the end of the others. Nothing is
@@ -79,8 +119,10 @@ impl Handler for StocService {
         }
         // Each body but that of Stats begins with a range.
         let range = Reader::new(&request.body).take_u32().unwrap_or_default();
+        let running = Arc::clone(&self.running);
         let serve = move || {
             let _counted = waiting;
+            let _run = (kind != Kind::Verify).then(|| running.begin(environment.now()));
             if request.is_dropped() {
                 return;
             }

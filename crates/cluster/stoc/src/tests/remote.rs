@@ -21,7 +21,7 @@ struct Remote {
     /// The endpoints of the owner and of the StoC.
     ends: (usize, usize),
     link: Arc<dyn Link>,
-    _service: Arc<StocService>,
+    service: Arc<StocService>,
     _nodes: [Node; 2],
 }
 
@@ -49,7 +49,7 @@ impl Remote {
         let owner = Node::start(at_owner, node_options(Role::Ltc, 1, identity));
         let owner = owner.expect("there is a thread");
         let link = Arc::new(RemoteLink::new(&owner, identity, &place));
-        Self { network, ends, link, _service: service, _nodes: [server, owner] }
+        Self { network, ends, link, service, _nodes: [server, owner] }
     }
 }
 
@@ -214,6 +214,30 @@ fn s3_appends_are_a_prefix_when_connections_end() {
         let stream: Vec<u8> = (0..APPENDS).flat_map(|number| bytes(number, 100)).collect();
         assert!(stream.starts_with(&stored), "round {round}");
     }
+}
+
+/// S6: the service knows how long a request has been under way.
+#[test]
+fn s6_a_request_that_does_not_end_is_seen() {
+    let stoc = Arc::new(open(&device::memory(), 1));
+    let remote = Remote::new(&stoc);
+    let range = stoc.range(RANGE);
+    let held = range.lock();
+    let (sender, replies) = channel();
+    let create = Request::CreateLog { name: log(1), epoch: Epoch(1) };
+    remote.link.send(create, Box::new(move |reply| _ = sender.send(reply)));
+    let seen = (0..2_000).any(|_| {
+        Environment::real().sleep(Duration::from_millis(5));
+        remote.service.longest_run() >= Duration::from_millis(50)
+    });
+    assert!(seen);
+    drop(held);
+    assert_eq!(replies.recv_timeout(LONG), Ok(Ok(Response::Done)));
+    let is_over = (0..2_000).any(|_| {
+        Environment::real().sleep(Duration::from_millis(5));
+        remote.service.longest_run() == Duration::ZERO
+    });
+    assert!(is_over);
 }
 
 /// S5: a link leads to one storage.

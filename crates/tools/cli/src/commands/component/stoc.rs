@@ -1,6 +1,7 @@
 //! `thermocline stoc`: a StoC in a directory.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use coordinator::Coordinator;
 use stoc::{Limits, Stoc, StocService};
@@ -12,6 +13,8 @@ use crate::failure::{Failure, Kind, Outcome};
 
 /// The file that a running StoC has locked.
 const LOCK: &str = "LOCK";
+/// Time after which a request that is under way ends the process. (S6)
+const STALL_MAX: Duration = Duration::from_secs(20);
 /// Threads of changes, and of reads.
 const THREADS: usize = 8;
 
@@ -67,7 +70,16 @@ pub(super) fn run(context: &Context) -> Outcome {
         eprintln!("thermocline: this StoC has lost its files: the others have them");
     }
     process.announce(context, &place)?;
-    let ended = process.attend(&mut signals, || stoc.stopped().cloned().map(of_stoc));
+    let ended = process.attend(&mut signals, || {
+        if service.longest_run() > STALL_MAX {
+            // A thread that waits for the device may never end, so nothing is joined.
+            eprintln!(
+                "thermocline: StoC {dir}: the device has not completed a request for {STALL_MAX:?}"
+            );
+            std::process::exit(Kind::Error as i32);
+        }
+        stoc.stopped().cloned().map(of_stoc)
+    });
     node.stop();
     service.stop();
     ended
