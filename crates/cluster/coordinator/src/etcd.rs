@@ -113,7 +113,11 @@ impl EtcdStore {
                 return Ok(true);
             }
         }
-        self.stand(name, until)
+        // A candidacy costs writes of etcd, and a read finds a leader without them.
+        match self.leader()? {
+            Some(_) => Ok(false),
+            None => self.stand(name, until),
+        }
     }
 
     /// Makes the key of the leader, if there is none.

@@ -62,6 +62,8 @@ pub struct World {
     environment: Environment,
     /// StoCs that were chosen so far.
     chosen: Arc<AtomicUsize>,
+    /// Time after which a StoC without a reply has failed.
+    slow: Duration,
 }
 
 /// A coordinator's store in memory.
@@ -120,7 +122,8 @@ impl World {
 
     /// The same, each behind a network.
     pub fn with_network(count: u32) -> Self {
-        let world = Self::new(count);
+        // Failures are reported, so only a fault of the program would take as long.
+        let world = Self { slow: Duration::from_secs(10), ..Self::new(count) };
         for node in world.nodes.lock().values_mut() {
             let link = Arc::new(NetworkLink::new(&node.stoc));
             (node.link, node.network) = (Arc::clone(&link) as _, Some(link));
@@ -146,7 +149,7 @@ impl World {
         let nodes: BTreeMap<u32, Node> = (1..).zip(stocs.into_iter().map(node)).collect();
         let environment = Environment::seeded(3);
         let (nodes, chosen) = (Arc::new(Mutex::new(nodes)), Arc::default());
-        Self { nodes, registry, environment, chosen }
+        Self { nodes, registry, environment, chosen, slow: Duration::from_millis(30) }
     }
 
     /// Has a StoC behave in this way from now on.
@@ -183,7 +186,7 @@ impl World {
             stocs: Arc::new(self.clone()),
             ensemble: 3,
             quorum: 2,
-            slow: Duration::from_millis(30),
+            slow: self.slow,
             backlog_bytes: 1 << 20,
             environment: self.environment.clone(),
             closing: Closing::default(),

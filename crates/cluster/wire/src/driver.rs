@@ -274,9 +274,11 @@ impl Driver {
     }
 
     fn on_accepted(&mut self, id: ConnectionId, peer: Certified, now: Monotonic) {
-        let is_unknown = |connection: &&Connection| matches!(connection.side, Side::Unknown);
-        if self.connections.values().filter(is_unknown).count() >= UNKNOWN_MAX {
-            return self.endpoint.close(id);
+        let is_unknown = |connection: &Connection| matches!(connection.side, Side::Unknown);
+        let unknown = self.connections.iter().filter(|(_, connection)| is_unknown(connection));
+        let unknown: Vec<ConnectionId> = unknown.map(|(id, _)| *id).collect();
+        if let Some(oldest) = unknown.first().filter(|_| unknown.len() >= UNKNOWN_MAX) {
+            self.close(*oldest, "too many connections have sent no hello".to_owned());
         }
         let accepted = Connection::new(Side::Unknown, Some(peer), now);
         self.connections.insert(id, accepted);

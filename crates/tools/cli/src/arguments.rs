@@ -81,7 +81,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Cluster(ClusterCommand),
     /// Run a StoC: a process of a cluster that stores files
-    Stoc(With<Component>),
+    Stoc(With<StocProcess>),
     /// Run a coordinator: the process of a cluster that keeps its records
     Coordinator(With<Component>),
     /// Measure stores: workloads, verification, reports
@@ -122,6 +122,17 @@ pub(crate) enum Command {
     Flexspace(FlexspaceCommand),
     /// Print the completion script of a shell
     Completions(With<Completions>),
+}
+
+/// A StoC.
+#[derive(Debug, Args)]
+pub(crate) struct StocProcess {
+    /// Start with an empty directory although the StoC had another one: its files are lost here,
+    /// and the other StoCs have copies of them
+    #[arg(long)]
+    pub(crate) start_empty: bool,
+    #[command(flatten)]
+    pub(crate) settings: MemberFlags,
 }
 
 /// A process of a cluster.

@@ -69,7 +69,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let done = match command {
         Command::Serve(with) => serve::run(&context, &with.own),
         Command::Cluster(command) => cluster::run(&context, command),
-        Command::Stoc(_) => component::stoc(&context),
+        Command::Stoc(with) => component::stoc(&context, with.own.start_empty),
         Command::Coordinator(_) => component::coordinator(&context),
         Command::Get(with) => get::run(&context, &with.own),
         Command::Put(with) => put::run(&context, &with.own),
@@ -99,7 +99,8 @@ impl Command {
         match self {
             Self::Serve(with) => Some(&with.shared),
             Self::Cluster(command) => Some(command.shared()),
-            Self::Stoc(with) | Self::Coordinator(with) => Some(&with.shared),
+            Self::Stoc(with) => Some(&with.shared),
+            Self::Coordinator(with) => Some(&with.shared),
             Self::Get(with) => Some(&with.shared),
             Self::Put(with) => Some(&with.shared),
             Self::Del(with) => Some(&with.shared),
@@ -126,9 +127,8 @@ impl Command {
         let flags = match self {
             Self::Serve(with) => return (Scope::Server, &with.own.settings.0),
             Self::Cluster(command) => return command.settings(),
-            Self::Stoc(with) | Self::Coordinator(with) => {
-                return (Scope::Member, &with.own.settings.0);
-            }
+            Self::Stoc(with) => return (Scope::Member, &with.own.settings.0),
+            Self::Coordinator(with) => return (Scope::Member, &with.own.settings.0),
             Self::Get(with) => &with.own.database.settings.0,
             Self::Put(with) => &with.own.database.settings.0,
             Self::Del(with) => &with.own.database.settings.0,

@@ -24,7 +24,7 @@ use std::time::Duration;
 use crate::Findings;
 use crate::limited::{self, End};
 use patch::Patch;
-use tree::{Tree, on};
+use tree::{Programs, Tree, on};
 
 /// The folder of the patches.
 const PATCHES: &str = "reliability/mutants";
@@ -90,14 +90,16 @@ fn find_all(patches: &[Patch], word: &str) -> Findings {
     }
     let is_wanted = |patch: &&Patch| patch.of.contains(word) || patch.name.contains(word);
     let wanted: Vec<&Patch> = patches.iter().filter(is_wanted).collect();
-    tree.build(wanted.iter().map(|patch| patch.package.as_str()).collect())?;
-    let tests: BTreeSet<_> = wanted.iter().map(|patch| (&patch.package, &patch.test)).collect();
-    for (package, test) in tests {
-        let (end, passed) = run_test(&tree, package, test, "");
+    let programs = tree.build(wanted.iter().map(|patch| patch.package.as_str()))?;
+    let tests: BTreeSet<_> =
+        wanted.iter().map(|patch| (patch.package.as_str(), patch.test.as_str())).collect();
+    for (test, (end, passed)) in run_all(&programs, tests.into_iter().map(|test| (test, "")))? {
         match end {
             End::Exited(status) if status.success() && passed > 0 => {}
             end => findings.push(format!(
-                "{test} of {package} does not pass without a mutant: {}, {passed} tests passed",
+                "{} of {} does not pass without a mutant: {}, {passed} tests passed",
+                test.0.1,
+                test.0.0,
                 end.text(Some(SILENCE_MAX))
             )),
         }
@@ -106,13 +108,15 @@ fn find_all(patches: &[Patch], word: &str) -> Findings {
         return Ok(findings);
     }
     let mut found = 0;
-    for patch in wanted {
-        let (end, _) = run_test(&tree, &patch.package, &patch.test, &patch.name);
+    let mutants = wanted
+        .iter()
+        .map(|patch| ((patch.package.as_str(), patch.test.as_str()), patch.name.as_str()));
+    for (((_, test), name), (end, _)) in run_all(&programs, mutants)? {
         match end {
-            End::Exited(status) if !status.success() => println!("{}: found", patch.name),
-            End::Silent => println!("{}: found, the test does not end", patch.name),
+            End::Exited(status) if !status.success() => println!("{name}: found"),
+            End::Silent => println!("{name}: found, the test does not end"),
             End::Exited(_) => {
-                findings.push(format!("{} is not found by {}", patch.name, patch.test));
+                findings.push(format!("{name} is not found by {test}"));
                 continue;
             }
             End::Unstarted(why) => return Err(why),
@@ -123,10 +127,57 @@ fn find_all(patches: &[Patch], word: &str) -> Findings {
     Ok(findings)
 }
 
-/// Runs tests of a package with a mutant; the empty name is none. Returns how many have passed.
-fn run_test(tree: &Tree, package: &str, test: &str, mutant: &str) -> (End, u64) {
-    let mut command = tree.cargo(&["test", "--package", package, "--lib", "--", test]);
-    command.env(SELECTED, mutant).stderr(std::process::Stdio::null());
+/// A package, a filter of its tests, and a mutant; the empty name is none.
+type Run<'p> = ((&'p str, &'p str), &'p str);
+
+/// A run, how it ended, and the number of tests that have passed.
+type Ended<'p> = (Run<'p>, (End, u64));
+
+/// Runs tests with mutants, on all processors. Returns how each ended, and how many tests have
+/// passed, in the order of `runs`.
+fn run_all<'p>(
+    programs: &Programs<'_>,
+    runs: impl Iterator<Item = Run<'p>>,
+) -> Result<Vec<Ended<'p>>, String> {
+    let runs: Vec<Run<'p>> = runs.collect();
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    let part = |worker: usize| {
+        let own = runs.iter().enumerate().skip(worker).step_by(workers);
+        own.map(|(number, run)| (number, (*run, run_test(programs, *run)))).collect::<Vec<_>>()
+    };
+    let part = &part;
+    let ended = std::thread::scope(|scope| {
+        let parts: Vec<_> = (0..workers).map(|worker| scope.spawn(move || part(worker))).collect();
+        let ended: Result<Vec<_>, _> = parts.into_iter().map(|part| part.join()).collect();
+        ended.map_err(|_| "a worker has panicked".to_owned())
+    })?;
+    let mut ended: BTreeMap<_, _> = ended.into_iter().flatten().collect();
+    // Some tests depend on time, and the processors were shared: a second run is alone.
+    for (run, end) in ended.values_mut() {
+        if !is_expected(*run, end) {
+            *end = run_test(programs, *run);
+        }
+    }
+    Ok(ended.into_values().collect())
+}
+
+/// Whether a test passed without a mutant, or found its mutant.
+fn is_expected((_, mutant): Run<'_>, (end, passed): &(End, u64)) -> bool {
+    match end {
+        End::Exited(status) if mutant.is_empty() => status.success() && *passed > 0,
+        End::Exited(status) => !status.success(),
+        End::Silent => !mutant.is_empty(),
+        End::Unstarted(_) => false,
+    }
+}
+
+/// Runs tests of a package with a mutant. Returns how many have passed.
+fn run_test(programs: &Programs<'_>, ((package, test), mutant): Run<'_>) -> (End, u64) {
+    let Some(program) = programs.get(package) else {
+        return (End::Unstarted(format!("{package} has no tests")), 0);
+    };
+    let mut command = program.command();
+    command.arg(test).env(SELECTED, mutant).stderr(std::process::Stdio::null());
     let mut passed = 0;
     let end = limited::run(&mut command, Some(SILENCE_MAX), |line| {
         passed += passed_in(&String::from_utf8_lossy(line));
@@ -141,10 +192,10 @@ fn passed_in(line: &str) -> u64 {
     number.and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
-/// Runs a command that must succeed.
-fn must_run(command: &mut Command) -> Result<(), String> {
+/// Runs a command that must succeed. Returns its output.
+fn must_run(command: &mut Command) -> Result<String, String> {
     match on(command)? {
-        (true, _) => Ok(()),
+        (true, output) => Ok(output),
         (false, output) => Err(format!("{command:?}: {output}")),
     }
 }

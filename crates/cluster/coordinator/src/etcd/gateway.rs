@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
 use serde_json::Value;
 use ureq::Agent;
 use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig};
@@ -54,9 +56,18 @@ fn tls_config(EtcdTls { ca, client }: &EtcdTls) -> Result<TlsConfig, StoreError>
     if let Some((certificate, key)) = client {
         let certificate = Certificate::from_pem(certificate).map_err(wrong)?;
         let key = PrivateKey::from_pem(key).map_err(wrong)?;
+        check_pair(certificate.der(), key.der()).map_err(unavailable)?;
         config = config.client_cert(Some(ClientCert::new_with_certs(&[certificate], key)));
     }
     Ok(config.build())
+}
+
+/// Refuses a key that is not that of the certificate.
+fn check_pair(certificate: &[u8], key: &[u8]) -> Result<(), String> {
+    let chain = vec![CertificateDer::from(certificate.to_vec())];
+    let key = PrivateKeyDer::try_from(key.to_vec())?;
+    let pair = CertifiedKey::from_der(chain, key, &rustls::crypto::ring::default_provider());
+    pair.map(drop).map_err(|error| format!("the certificate and the key for etcd: {error}"))
 }
 
 impl Gateway {

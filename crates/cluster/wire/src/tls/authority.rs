@@ -67,6 +67,7 @@ impl Authority {
             return Ok(Self { dir: dir.to_owned(), cluster, issuer, environment });
         }
         fs::create_dir_all(dir).map_err(|error| of_file(dir, error))?;
+        refuse_others(dir)?;
         let params = of_authority(cluster, &environment)?;
         // A crash may have left the key alone.
         let key = match fs::read_to_string(&ca_key) {
@@ -106,6 +107,20 @@ impl Authority {
         replace(&files.certificate, &certificate.pem(), false)?;
         Ok(files)
     }
+}
+
+/// Refuses a directory that has certificates, but not that of the authority: another authority
+/// would be another cluster.
+fn refuse_others(dir: &Path) -> Result<()> {
+    let entries = fs::read_dir(dir).map_err(|error| of_file(dir, error))?;
+    for entry in entries {
+        let name = entry.map_err(|error| of_file(dir, error))?.file_name();
+        let is_certificate = name.to_str().is_some_and(|name| name.ends_with(".pem"));
+        if is_certificate && name != CA_KEY {
+            return Err(of_file(&dir.join(CA), "it is missing, and other certificates are there"));
+        }
+    }
+    Ok(())
 }
 
 /// Returns the content of the certificate of an authority.

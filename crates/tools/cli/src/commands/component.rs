@@ -18,11 +18,14 @@ use super::cluster::arguments::ClusterCerts;
 use crate::failure::Outcome;
 
 /// Runs a StoC until a signal.
-pub(super) fn stoc(context: &Context) -> Outcome {
+pub(super) fn stoc(context: &Context, start_empty: bool) -> Outcome {
     #[cfg(feature = "cluster")]
-    return stoc::run(context);
+    return stoc::run(context, start_empty);
     #[cfg(not(feature = "cluster"))]
-    return without_cluster(context);
+    {
+        let _ = start_empty;
+        without_cluster(context)
+    }
 }
 
 /// Runs a coordinator until a signal.

@@ -117,13 +117,23 @@ fn directories_of_stocs_are_told_apart() {
     let path = data.display().to_string();
     let said = cluster.refused(&["stoc", "--data-dir", &path]);
     assert!(said.err.contains("it is an old copy"), "{said:?}");
+    // An empty directory in the place of its own, such as that of a disk that is not mounted.
     std::fs::remove_dir_all(&data).unwrap();
-    let messages = stop(cluster.stoc("1"));
-    assert!(messages.contains("has lost its files"), "{messages}");
+    let said = cluster.refused(&["stoc", "--data-dir", &path]);
+    assert!(said.err.contains("--start-empty"), "{said:?}");
+    let options = [&cluster.options()[..], &["--start-empty"]].concat();
+    let mut served = Served::start_command(&["stoc", "--data-dir"], &data, &options);
+    served.addr();
+    let messages = stop(served);
+    assert!(messages.contains("has started without the files that it had"), "{messages}");
     // Another number, and a second process.
     let said = cluster.refused(&["stoc", "--node", "2", "--data-dir", &path]);
     assert!(said.err.contains("the directory is of StoC 1"), "{said:?}");
     let _running = cluster.stoc("1");
+    // Neither a refused start nor a second process has taken a number.
+    assert_eq!(cluster.status()["stocs"].as_array().map(Vec::len), Some(1));
+    let said = cluster.refused(&["stoc", "--data-dir", dir.path().to_str().unwrap()]);
+    assert!(said.code == 2 && said.err.contains("it is not empty"), "{said:?}");
     let said = cluster.refused(&["stoc", "--data-dir", &path]);
     assert!(said.code == 5 && said.err.contains("another process has it open"), "{said:?}");
 }
@@ -218,6 +228,16 @@ fn mistakes_are_named() {
         let said = cluster.refused(&command);
         assert!(said.code == 2 && said.err.contains(part), "{command:?}: {said:?}");
     }
+    // The key of another certificate for etcd, and etcd without what https needs.
+    let file = |name: &str| format!("{}/{name}", cluster.certs);
+    let (ca, certificate, key) = (file("ca.pem"), file("stoc.pem"), file("ltc-key.pem"));
+    let address = format!("127.0.0.1:{}", free_port());
+    let https = ["coordinator", "--address", &address, "--etcd", "https://127.0.0.1:1"];
+    let said = cluster.refused(&https);
+    assert!(said.code == 2 && said.err.contains("needs etcd-ca"), "{said:?}");
+    let pair = ["--etcd-ca", &ca, "--etcd-certificate", &certificate, "--etcd-key", &key];
+    let said = cluster.refused(&[&https[..], &pair].concat());
+    assert!(said.err.contains("the certificate and the key for etcd"), "{said:?}");
     let said = run(["stoc", "--certificates", "/nonexistent"]);
     assert!(said.code == 1 && said.err.contains("/nonexistent/ca.pem"), "{said:?}");
     // The certificates of another cluster.

@@ -1,5 +1,6 @@
 //! Copies of the repository's files, below `target/mutants`.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -108,14 +109,60 @@ impl Tree {
     }
 
     /// Compiles the library tests of packages.
-    pub(super) fn build(&self, mut packages: Vec<&str>) -> Result<(), String> {
-        packages.sort_unstable();
-        packages.dedup();
-        for package in packages {
-            must_run(&mut self.cargo(&["test", "--package", package, "--lib", "--no-run"]))?;
-        }
-        Ok(())
+    pub(super) fn build<'p>(
+        &self,
+        packages: impl Iterator<Item = &'p str>,
+    ) -> Result<Programs<'p>, String> {
+        let packages: BTreeSet<&str> = packages.collect();
+        let program = |package: &'p str| {
+            let built =
+                must_run(&mut self.cargo(&["test", "--package", package, "--lib", "--no-run"]))?;
+            let mut id = Command::new("cargo");
+            id.args(["pkgid", "--package", package, "--manifest-path"]);
+            let id = must_run(id.arg(self.path("Cargo.toml")))?;
+            let file = between(&built, "Executable unittests", "(", ")");
+            let folder = between(&id, "path+", "file://", "#");
+            let program = file.zip(folder).map(|(file, folder)| Program {
+                file: absolute(file),
+                folder: PathBuf::from(folder),
+            });
+            let unknown = || format!("cargo names no program of the tests of {package}");
+            Ok((package, program.ok_or_else(unknown)?))
+        };
+        packages.into_iter().map(program).collect()
     }
+}
+
+/// The programs of library tests, by package.
+pub(super) type Programs<'p> = BTreeMap<&'p str, Program>;
+
+/// The program of a package's library tests.
+#[derive(Debug)]
+pub(super) struct Program {
+    file: PathBuf,
+    /// The folder of the package, in which cargo runs the tests.
+    folder: PathBuf,
+}
+
+impl Program {
+    /// Returns a command that runs the program as cargo does.
+    pub(super) fn command(&self) -> Command {
+        let mut command = Command::new(&self.file);
+        command.current_dir(&self.folder);
+        command
+    }
+}
+
+/// Returns the text between two marks that follow another one.
+fn between<'t>(text: &'t str, after: &str, begin: &str, end: &str) -> Option<&'t str> {
+    let (_, text) = text.split_once(after)?;
+    let (_, text) = text.split_once(begin)?;
+    Some(text.split_once(end)?.0)
+}
+
+/// Returns a path that the working directory does not change.
+fn absolute(path: &str) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| PathBuf::from(path))
 }
 
 fn make_folder_of(path: &Path) -> Result<(), String> {

@@ -31,14 +31,15 @@ pub(crate) struct ClusterDev {
 
 #[derive(Debug, Args)]
 pub(crate) struct ClusterCerts {
-    /// The directory; an authority and the certificates of all roles are made if it has none
+    /// The directory. An authority is made if it has none. Certificates take the place of earlier
+    /// ones
     #[arg(value_name = "DIR")]
     pub(crate) dir: PathBuf,
     /// Make a certificate of this role alone
     #[arg(long, value_enum, value_name = "ROLE")]
     pub(crate) role: Option<RoleName>,
     /// Make it for the process of this number alone
-    #[arg(long, value_name = "NUMBER", requires = "role")]
+    #[arg(long, value_name = "NUMBER", requires = "role", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) node: Option<u32>,
 }
 

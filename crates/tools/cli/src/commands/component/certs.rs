@@ -8,7 +8,7 @@ use wire::tls::{Authority, CERTIFICATE_DAYS};
 use super::node::of_wire;
 use crate::commands::Context;
 use crate::commands::cluster::arguments::{ClusterCerts, RoleName};
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::output;
 
 fn role_of(name: RoleName) -> Role {
@@ -25,6 +25,11 @@ pub(super) fn run(context: &Context, arguments: &ClusterCerts) -> Outcome {
     let environment = Environment::real();
     // The number of a cluster that is made now.
     let cluster = environment.seed().get();
+    if arguments.role.is_some() && !arguments.dir.join("ca.pem").exists() {
+        let dir = arguments.dir.display();
+        let message = format!("{dir} has no ca.pem: `cluster certs {dir}` makes an authority");
+        return Err(Failure::usage(message));
+    }
     let authority = Authority::open(&arguments.dir, cluster, &environment).map_err(of_wire)?;
     let roles = match arguments.role {
         Some(name) => vec![role_of(name)],

@@ -9,7 +9,7 @@ use coordinator::{Coordinator, EtcdOptions, EtcdStore, EtcdTls, LocalStore, Stor
 use thermocline::Db;
 use wire::Role;
 
-use super::node::{Process, of_coordinator};
+use super::node::{Bound, Process, of_coordinator};
 use crate::commands::{Context, serving};
 use crate::failure::{Failure, Kind, Outcome};
 
@@ -36,6 +36,8 @@ pub(super) fn run(context: &Context) -> Outcome {
 }
 
 fn run_with_database(context: &Context, process: &Process) -> Outcome {
+    // A port that another process has must leave no database behind.
+    let bound = process.bind()?;
     let options = thermocline::Options {
         memory_bytes: MEMORY_BYTES,
         background_threads: 1,
@@ -49,7 +51,7 @@ fn run_with_database(context: &Context, process: &Process) -> Outcome {
     let cluster = process.tls.who().cluster;
     let found = Coordinator::found(Arc::clone(&store), cluster);
     let served = match found {
-        Ok(_) => serve(context, process, store),
+        Ok(_) => serve(context, process, store, bound),
         Err(error) => Err(of_coordinator(&error)),
     };
     db.close()?;
@@ -57,6 +59,7 @@ fn run_with_database(context: &Context, process: &Process) -> Outcome {
 }
 
 fn run_with_etcd(context: &Context, process: &Process) -> Outcome {
+    let bound = process.bind()?;
     let cluster = process.tls.who().cluster;
     let options = EtcdOptions {
         endpoints: process.member.etcd.clone(),
@@ -77,15 +80,16 @@ fn run_with_etcd(context: &Context, process: &Process) -> Outcome {
     };
     let environment = process.environment.clone();
     let campaigning = process.environment.spawn("campaign", move || {
+        let mut known = Known::default();
         while !campaign.is_over.load(SeqCst) {
-            campaign.step();
+            campaign.step(&mut known);
             environment.sleep(CAMPAIGN);
         }
         // Another coordinator leads without a pause.
         let _ = campaign.store.resign();
     });
     let campaigning = campaigning.map_err(|error| Failure::io("a thread", &error))?;
-    let served = serve(context, process, store);
+    let served = serve(context, process, store, bound);
     is_over.store(true, SeqCst);
     let _ended = campaigning.join();
     served
@@ -99,19 +103,51 @@ struct Campaign {
     is_over: Arc<AtomicBool>,
 }
 
-impl Campaign {
-    /// Renews the lease, or tries to lead. A new leader makes the cluster, if there is none.
-    fn step(&self) {
-        let led = self.store.leads();
-        match self.store.campaign(&self.name) {
-            Ok(true) if !led => {
-                eprintln!("thermocline: this coordinator leads");
-                let found = Coordinator::found(Arc::clone(&self.store) as _, self.cluster);
-                found.err().into_iter().for_each(|error| eprintln!("thermocline: {error}"));
+/// The state of a campaign that was reported last.
+#[derive(Debug, Default)]
+struct Known {
+    leads: bool,
+    error: Option<String>,
+}
+
+impl Known {
+    /// Reports an error once, and its end.
+    fn note(&mut self, error: Option<String>) {
+        if self.error != error {
+            match &error {
+                Some(error) => eprintln!("thermocline: {error}"),
+                None => eprintln!("thermocline: the error before is over"),
             }
-            Ok(false) if led => eprintln!("thermocline: another coordinator leads"),
-            Ok(_) => {}
-            Err(error) => eprintln!("thermocline: {error}"),
+            self.error = error;
+        }
+    }
+}
+
+impl Campaign {
+    /// Renews the lease, or tries to lead. The leader makes the cluster, if there is none.
+    fn step(&self, known: &mut Known) {
+        let leads = match self.store.campaign(&self.name) {
+            Ok(leads) => leads,
+            Err(error) => return known.note(Some(error.to_string())),
+        };
+        if leads != known.leads {
+            let who = if leads { "this coordinator leads" } else { "another coordinator leads" };
+            eprintln!("thermocline: {who}");
+            known.leads = leads;
+        }
+        let made = if leads { self.make_cluster() } else { Ok(()) };
+        known.note(made.err().map(|error| error.to_string()));
+    }
+
+    /// Makes the cluster if etcd has no records of it.
+    fn make_cluster(&self) -> coordinator::Result<()> {
+        let store = || Arc::clone(&self.store) as Arc<dyn Store>;
+        match Coordinator::join(store(), self.cluster) {
+            Err(coordinator::Error::NoCluster) => {
+                eprintln!("thermocline: etcd has no records of the cluster: it begins without any");
+                Coordinator::found(store(), self.cluster).map(drop)
+            }
+            joined => joined.map(drop),
         }
     }
 }
@@ -139,9 +175,8 @@ fn etcd_tls(process: &Process) -> Result<Option<EtcdTls>, Failure> {
 }
 
 /// Serves a store until a signal.
-fn serve(context: &Context, process: &Process, store: Arc<dyn Store>) -> Outcome {
+fn serve(context: &Context, process: &Process, store: Arc<dyn Store>, bound: Bound) -> Outcome {
     let mut signals = serving::take_signals()?;
-    let bound = process.bind()?;
     let service = StoreService::new(store, &process.environment);
     let service = Arc::new(service.map_err(|error| Failure::io("a thread", &error))?);
     let place = bound.place.clone();

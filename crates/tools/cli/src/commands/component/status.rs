@@ -55,6 +55,7 @@ fn ask(process: &Process, node: &Node, number: u32, record: &StocRecord) -> Resu
     match stoc::call(&link, &Request::Stats, (SLOW, &process.environment)) {
         Ok(Response::Stats(stats)) => Ok(stats),
         Ok(_) => Err("the reply is for another request".to_owned()),
+        Err(stoc::Error::Unreachable { .. }) => Err("it cannot be reached".to_owned()),
         Err(error) => Err(error.to_string()),
     }
 }

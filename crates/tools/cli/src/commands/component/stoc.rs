@@ -1,9 +1,11 @@
 //! `thermocline stoc`: a StoC in a directory.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use coordinator::Coordinator;
+use device::{Device, File};
 use stoc::{Limits, Stoc, StocService};
 use wire::{Identity, Role};
 
@@ -15,27 +17,38 @@ use crate::failure::{Failure, Kind, Outcome};
 const LOCK: &str = "LOCK";
 /// Time after which a request that is under way ends the process. (S6)
 const STALL_MAX: Duration = Duration::from_secs(20);
+/// The way out if the files of a StoC cannot be used.
+const OTHERS: &str = ". If the directory that was used last is lost, remove this one and start with \
+                      --start-empty: the other StoCs have copies of its files";
 /// Threads of changes, and of reads.
 const THREADS: usize = 8;
 
-pub(super) fn run(context: &Context) -> Outcome {
+pub(super) fn run(context: &Context, start_empty: bool) -> Outcome {
     let process = Process::new(context, Role::Stoc)?;
     let mut signals = serving::take_signals()?;
-    let bound = process.bind()?;
     let dir = process.member.data_dir.display().to_string();
-    let of_device = |error: device::Error| match error {
-        device::Error::Locked { .. } => {
-            Failure::new(Kind::InUse, format_args!("StoC {dir}: another process has it open"))
-        }
-        error => Failure::new(Kind::Error, format_args!("StoC {dir}: {error}")),
-    };
-    let device = device::open(&process.member.data_dir, device::Options::default());
-    let device = device.map_err(of_device)?;
-    let _lock = device.lock(LOCK).map_err(of_device)?;
-    let client = process.client()?;
+    let of_stoc = |error: stoc::Error| of_stoc(&dir, &error);
     let (cluster, number) = (process.tls.who().cluster, process.member.node);
+    // The directory is judged before the start gets a number.
+    let directory = open_directory(&process.member.data_dir, (cluster, number))?;
+    let bound = process.bind()?;
+    let client = process.client()?;
     let join = || Coordinator::join(process.store(&client), cluster);
     let Some(coordinator) = process.reach(&mut signals, join)? else { return Ok(()) };
+    let known = || Ok(coordinator.stocs()?.into_iter().find(|(node, _)| *node == number));
+    let Some(known) = process.reach(&mut signals, known)? else { return Ok(()) };
+    let has_storage = known.is_some_and(|(_, record)| record.cookie.is_some());
+    if !directory.has_files && has_storage && !start_empty {
+        return Err(Failure::new(
+            Kind::Error,
+            format_args!(
+                "StoC {number} has a directory, and {dir} is empty: start it with the directory \
+                 that it has. If that one is lost for good, --start-empty starts it without its \
+                 files. The other StoCs have copies of them, and the old directory can never be \
+                 used again"
+            ),
+        ));
+    }
     let begin = || coordinator.begin_stoc(number);
     let Some(start) = process.reach(&mut signals, begin)? else { return Ok(()) };
     let options = stoc::Options {
@@ -46,15 +59,7 @@ pub(super) fn run(context: &Context) -> Outcome {
         limits: Limits::default(),
         environment: process.environment.clone(),
     };
-    let of_stoc = |error: stoc::Error| {
-        let kind = match error {
-            stoc::Error::Damaged(_) => Kind::Damaged,
-            stoc::Error::Newer(_) => Kind::NewerVersion,
-            _ => Kind::Error,
-        };
-        Failure::new(kind, format_args!("StoC {dir}: {error}"))
-    };
-    let stoc = Arc::new(Stoc::open(device, &options).map_err(of_stoc)?);
+    let stoc = Arc::new(Stoc::open(Arc::clone(&directory.device), &options).map_err(of_stoc)?);
     let service = StocService::new(Arc::clone(&stoc), THREADS, &process.environment);
     let service = service.map_err(|error| Failure::io("a thread", &error))?;
     let service = Arc::new(service);
@@ -67,7 +72,7 @@ pub(super) fn run(context: &Context) -> Outcome {
     let complete = || coordinator.complete_stoc(identity, Some(&place));
     let Some(is_other) = process.reach(&mut signals, complete)? else { return Ok(()) };
     if is_other {
-        eprintln!("thermocline: this StoC has lost its files: the others have them");
+        eprintln!("thermocline: this StoC has started without the files that it had");
     }
     process.announce(context, &place)?;
     let ended = process.attend(&mut signals, || {
@@ -83,4 +88,51 @@ pub(super) fn run(context: &Context) -> Outcome {
     node.stop();
     service.stop();
     ended
+}
+
+/// The directory of a StoC, which stays locked.
+struct Directory {
+    device: Arc<dyn Device>,
+    _lock: Arc<dyn File>,
+    /// Whether it has files of the StoC.
+    has_files: bool,
+}
+
+/// Opens and locks the directory of a StoC.
+///
+/// # Errors
+/// Another process has it, or it belongs to something else.
+fn open_directory(dir: &Path, (cluster, node): (u64, u32)) -> Result<Directory, Failure> {
+    let name = dir.display().to_string();
+    let of_device = |error: device::Error| match error {
+        device::Error::Locked { .. } => {
+            Failure::new(Kind::InUse, format_args!("StoC {name}: another process has it open"))
+        }
+        error => Failure::new(Kind::Error, format_args!("StoC {name}: {error}")),
+    };
+    let device = device::open(dir, device::Options::default()).map_err(of_device)?;
+    let entries = device.list("").map_err(of_device)?;
+    let lock = device.lock(LOCK).map_err(of_device)?;
+    let stored = stoc::identity(&*device).map_err(|error| of_stoc(&name, &error))?;
+    match stored {
+        Some(stored) if (stored.cluster, stored.node) != (cluster, node) => {
+            let (found_cluster, found_node) = (stored.cluster, stored.node);
+            Err(of_stoc(&name, &stoc::Error::OtherOwner { found_cluster, found_node }))
+        }
+        None if entries.iter().any(|entry| entry.name != LOCK) => Err(Failure::usage(
+            format_args!("{name} is not the directory of a StoC, and it is not empty"),
+        )),
+        stored => Ok(Directory { device, _lock: lock, has_files: stored.is_some() }),
+    }
+}
+
+/// Returns the failure of a StoC.
+fn of_stoc(dir: &str, error: &stoc::Error) -> Failure {
+    let (kind, way_out) = match error {
+        stoc::Error::Damaged(_) => (Kind::Damaged, OTHERS),
+        stoc::Error::Newer(_) => (Kind::NewerVersion, ""),
+        stoc::Error::OldCopy { .. } => (Kind::Error, OTHERS),
+        _ => (Kind::Error, ""),
+    };
+    Failure::new(kind, format_args!("StoC {dir}: {error}{way_out}"))
 }
