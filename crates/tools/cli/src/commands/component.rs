@@ -62,7 +62,7 @@ fn without_cluster(context: &Context) -> Outcome {
     context.settings.member("stoc").map_err(Failure::usage)?;
     Err(Failure::new(
         Kind::Error,
-        "this program was built without the processes of a cluster: `cargo build --release \
-         --features cluster` builds them, and needs a C compiler",
+        "this program was built without the processes of a cluster: `cargo build --release -p \
+         thermocline-cli --features cluster` builds them, and needs a C compiler",
     ))
 }
