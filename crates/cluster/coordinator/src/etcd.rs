@@ -1,10 +1,11 @@
 //! A store in etcd, by its JSON gateway, with an election.
 //!
-//! Each call is one POST. Streams of etcd are not used. Keys of a cluster begin with
-//! `thermocline/CLUSTER/`, so several clusters can share an etcd.
+//! Each call is one POST. Streams of etcd are not used. Records have keys that begin with
+//! `thermocline/CLUSTER/records/`, so several clusters can share an etcd.
 //!
 //! # The leader
-//! One coordinator leads: it has made the key `leader` under a lease of etcd. Each commit compares
+//! One coordinator leads: it has made the key `thermocline/CLUSTER/leader` under a lease of etcd.
+//! It is no record, so no commit can write it. Each commit compares
 //! the revision at which this key was made. So a coordinator that has lost its lease commits
 //! nothing, whatever its clock says.
 
@@ -19,9 +20,6 @@ use sync::Mutex;
 
 use crate::store::{Compare, Revision, Store, StoreError, Versioned, Write};
 use gateway::{Gateway, bytes_of, in_base64, number_of};
-
-/// The key of the leader.
-const LEADER: &str = "leader";
 
 /// How an etcd is used.
 #[derive(Clone, Debug)]
@@ -62,7 +60,10 @@ struct Leadership {
 /// A store in etcd.
 pub struct EtcdStore {
     gateway: Gateway,
+    /// The first part of the keys of records.
     prefix: String,
+    /// The key of the leader, as the gateway wants it.
+    leader: String,
     lease: Duration,
     environment: Environment,
     leadership: Mutex<Option<Leadership>>,
@@ -77,7 +78,8 @@ impl EtcdStore {
         let EtcdOptions { endpoints, tls, cluster, lease, call, environment } = options;
         Ok(Self {
             gateway: Gateway::new(endpoints, tls.as_ref(), *call)?,
-            prefix: format!("thermocline/{cluster:016x}/"),
+            prefix: format!("thermocline/{cluster:016x}/records/"),
+            leader: in_base64(format!("thermocline/{cluster:016x}/leader").as_bytes()),
             lease: *lease,
             environment: environment.clone(),
             leadership: Mutex::default(),
@@ -125,7 +127,7 @@ impl EtcdStore {
         let seconds = self.lease.as_secs().max(1).to_string();
         let granted = self.gateway.post("lease/grant", &json!({ "TTL": seconds }))?;
         let lease = number_of(granted.get("ID"));
-        let key = self.encoded(LEADER);
+        let key = &self.leader;
         let name = in_base64(name.as_bytes());
         let lease_text = lease.to_string();
         let body = json!({
@@ -158,8 +160,14 @@ impl EtcdStore {
     /// # Errors
     /// [`StoreError`].
     pub fn leader(&self) -> Result<Option<String>, StoreError> {
-        let found = self.get(LEADER)?;
+        let found = self.read(&self.leader)?;
         Ok(found.map(|found| String::from_utf8_lossy(&found.value).into_owned()))
+    }
+
+    /// Returns the value of a key that the gateway gets.
+    fn read(&self, key: &str) -> Result<Option<Versioned>, StoreError> {
+        let reply = self.gateway.post("kv/range", &json!({ "key": key }))?;
+        Ok(records_of(&reply)?.pop().map(|(_, record)| record))
     }
 
     fn encoded(&self, key: &str) -> String {
@@ -172,7 +180,7 @@ impl EtcdStore {
         let Some(Leadership { made, .. }) = leadership else {
             return Err(StoreError::NotLeader);
         };
-        let (key, made) = (self.encoded(LEADER), made.0.to_string());
+        let (key, made) = (&self.leader, made.0.to_string());
         Ok(json!({ "key": key, "target": "CREATE", "create_revision": made }))
     }
 }
@@ -195,8 +203,7 @@ fn records_of(reply: &Value) -> Result<Vec<(Vec<u8>, Versioned)>, StoreError> {
 
 impl Store for EtcdStore {
     fn get(&self, key: &str) -> Result<Option<Versioned>, StoreError> {
-        let reply = self.gateway.post("kv/range", &json!({ "key": self.encoded(key) }))?;
-        Ok(records_of(&reply)?.pop().map(|(_, record)| record))
+        self.read(&self.encoded(key))
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<(String, Versioned)>, StoreError> {
@@ -211,8 +218,6 @@ impl Store for EtcdStore {
             Some((key, record))
         };
         let mut records: Vec<_> = records_of(&reply)?.into_iter().filter_map(named).collect();
-        // The leader is no record.
-        records.retain(|(key, _)| key != LEADER);
         records.sort_by(|(one, _), (other, _)| one.cmp(other));
         Ok(records)
     }
@@ -241,7 +246,7 @@ impl Store for EtcdStore {
             return Ok(true);
         }
         // A failed comparison of the leader's key is another failure than that of a record.
-        let leader = self.gateway.post("kv/range", &json!({ "key": self.encoded(LEADER) }))?;
+        let leader = self.gateway.post("kv/range", &json!({ "key": self.leader }))?;
         let made = leader.pointer("/kvs/0/create_revision");
         let mut leadership = self.leadership.lock();
         let leads = leadership.is_some_and(|leadership| leadership.made.0 == number_of(made));

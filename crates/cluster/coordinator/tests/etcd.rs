@@ -172,6 +172,9 @@ fn an_old_leader_commits_nothing() {
     assert_eq!(two.leader(), Ok(Some("one".to_owned())));
     assert_eq!(one.commit(&[], &[put("a", "1")]), Ok(true));
     assert_eq!(two.commit(&[], &[put("a", "2")]), Err(StoreError::NotLeader));
+    // The key of the leader is no record.
+    assert_eq!(one.commit(&[], &[put("leader", "two"), put("../leader", "two")]), Ok(true));
+    assert_eq!(two.leader(), Ok(Some("one".to_owned())));
     // It renews its lease.
     for _ in 0..6 {
         Environment::real().sleep(Duration::from_millis(600));

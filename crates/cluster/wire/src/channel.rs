@@ -24,16 +24,12 @@ pub type OnReply = Box<dyn FnOnce(Result<Vec<u8>>) + Send>;
 
 /// The way to another node, for one class of requests. Cheap to clone.
 #[derive(Clone)]
-pub struct Channel {
+pub struct Channel(Arc<Inner>);
+
+/// The part that the clones of a channel share. It ends the channel with the last one.
+struct Inner {
     shared: Arc<Shared>,
     handle: Arc<ChannelHandle>,
-    /// Ends the channel with its last clone.
-    _end: Arc<End>,
-}
-
-struct End {
-    shared: Arc<Shared>,
-    id: u64,
 }
 
 /// The part of a channel that its handles and the thread of the node share.
@@ -67,8 +63,7 @@ impl Sending {
 
 impl Channel {
     pub(crate) fn new(shared: Arc<Shared>, handle: Arc<ChannelHandle>) -> Self {
-        let end = Arc::new(End { shared: Arc::clone(&shared), id: handle.id });
-        Self { shared, handle, _end: end }
+        Self(Arc::new(Inner { shared, handle }))
     }
 
     /// Sends a request, and does not wait. The peer serves none that reaches it after `limit`. A
@@ -86,41 +81,42 @@ impl Channel {
             let error = Error::TooLong { bytes: body.len(), most: MESSAGE_BYTES_MAX };
             return on_reply(Err(error));
         }
+        let Inner { shared, handle } = &*self.0;
         let bytes = cost(body.len(), reply_bytes);
-        let waiting = self.handle.bytes.fetch_add(bytes, SeqCst);
+        let waiting = handle.bytes.fetch_add(bytes, SeqCst);
         if waiting > 0 && waiting + bytes > QUEUE_BYTES_MAX {
-            self.handle.bytes.fetch_sub(bytes, SeqCst);
-            let peer = self.handle.to.to_string();
+            handle.bytes.fetch_sub(bytes, SeqCst);
+            let peer = handle.to.to_string();
             return on_reply(Err(Error::QueueFull { peer, bytes: waiting }));
         }
-        let deadline = limit.map(|limit| self.shared.environment.now() + limit);
+        let deadline = limit.map(|limit| shared.environment.now() + limit);
         let sending = Sending { kind, body, reply_bytes, deadline, on_reply };
-        if let Err(sending) = self.shared.send(self.handle.id, sending) {
-            self.handle.bytes.fetch_sub(bytes, SeqCst);
+        if let Err(sending) = shared.send(handle.id, sending) {
+            handle.bytes.fetch_sub(bytes, SeqCst);
             (sending.on_reply)(Err(Error::Stopped));
         }
     }
 
     /// Returns where it leads to.
     pub fn to(&self) -> &Address {
-        &self.handle.to
+        &self.0.handle.to
     }
 
     /// Returns how the peer has named itself when it was reached last.
     pub fn peer(&self) -> Option<Identity> {
-        *self.handle.peer.lock()
+        *self.0.handle.peer.lock()
     }
 }
 
 impl fmt::Debug for Channel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Channel").field("handle", &self.handle).finish_non_exhaustive()
+        f.debug_struct("Channel").field("handle", &self.0.handle).finish_non_exhaustive()
     }
 }
 
-impl Drop for End {
+impl Drop for Inner {
     fn drop(&mut self) {
-        self.shared.end(self.id);
+        self.shared.end(self.handle.id);
     }
 }
 

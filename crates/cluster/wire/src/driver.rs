@@ -35,6 +35,8 @@ pub(crate) use agree::SessionKey;
 const TICK: Duration = Duration::from_millis(500);
 /// The first pause after an attempt to reach a peer has failed.
 const RETRY_MIN: Duration = Duration::from_millis(20);
+/// The longest one.
+const RETRY_MAX: Duration = Duration::from_secs(1);
 /// Bytes that may wait for a peer before nothing more is received from it.
 const QUEUED_BYTES_MAX: usize = 8 << 20;
 /// Bytes that are handed to the endpoint together, about.
@@ -446,7 +448,7 @@ impl Driver {
                 };
                 channel.failures += u32::from(!connection.is_open);
                 channel.cause = cause;
-                channel.state = State::Closed(now + pause.min(self.options.retry_max));
+                channel.state = State::Closed(now + pause.min(RETRY_MAX));
                 let error = channel.unreachable();
                 channel.fail(&error);
             }

@@ -31,8 +31,6 @@ pub struct Options {
     pub connections_max: usize,
     /// Time after which a silent connection is closed.
     pub silence: Duration,
-    /// Time between two attempts to reach a peer, at most.
-    pub retry_max: Duration,
     /// The source of time and threads.
     pub environment: Environment,
 }
@@ -46,7 +44,6 @@ impl Options {
             credit_bytes: 16 << 20,
             connections_max: 512,
             silence: Duration::from_secs(6),
-            retry_max: Duration::from_secs(1),
             environment,
         }
     }

@@ -149,6 +149,25 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
+/// A coordinator without its records, or with those of earlier: no number of attempts gets a StoC past
+/// the check.
+#[test]
+fn a_coordinator_that_lost_its_records_is_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let cluster = Cluster::new(dir.path());
+    let coordinator = cluster.coordinator();
+    stop(cluster.stoc("1"));
+    stop(cluster.stoc("1"));
+    stop(coordinator);
+    std::fs::remove_dir_all(dir.path().join("coordinator")).unwrap();
+    let _coordinator = cluster.coordinator();
+    let path = dir.path().join("stoc-1").display().to_string();
+    for _ in 0..4 {
+        let said = cluster.refused(&["stoc", "--data-dir", &path]);
+        assert!(said.err.contains("the records of the coordinator were lost"), "{said:?}");
+    }
+}
+
 /// Two coordinators over an etcd: the second one takes over when the first one is killed.
 #[test]
 fn a_second_coordinator_takes_over() {

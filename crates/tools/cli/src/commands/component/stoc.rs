@@ -37,8 +37,20 @@ pub(super) fn run(context: &Context, start_empty: bool) -> Outcome {
     let Some(coordinator) = process.reach(&mut signals, join)? else { return Ok(()) };
     let known = || Ok(coordinator.stocs()?.into_iter().find(|(node, _)| *node == number));
     let Some(known) = process.reach(&mut signals, known)? else { return Ok(()) };
-    let has_storage = known.is_some_and(|(_, record)| record.cookie.is_some());
-    if !directory.has_files && has_storage && !start_empty {
+    let has_storage = known.as_ref().is_some_and(|(_, record)| record.cookie.is_some());
+    let given = known.as_ref().map_or(0, |(_, record)| record.given);
+    if let Some(stored) = directory.stored.filter(|stored| stored.incarnation > given) {
+        let stored = stored.incarnation;
+        return Err(Failure::new(
+            Kind::Error,
+            format_args!(
+                "StoC {dir}: the directory is of start {stored}, and the last one that the \
+                 coordinator has on record is {given}: the records of the coordinator were lost, or \
+                 are an old copy. Start the coordinator with its last records"
+            ),
+        ));
+    }
+    if directory.stored.is_none() && has_storage && !start_empty {
         return Err(Failure::new(
             Kind::Error,
             format_args!(
@@ -94,8 +106,8 @@ pub(super) fn run(context: &Context, start_empty: bool) -> Outcome {
 struct Directory {
     device: Arc<dyn Device>,
     _lock: Arc<dyn File>,
-    /// Whether it has files of the StoC.
-    has_files: bool,
+    /// The StoC and its last start; none if the directory was empty.
+    stored: Option<stoc::Identity>,
 }
 
 /// Opens and locks the directory of a StoC.
@@ -122,7 +134,7 @@ fn open_directory(dir: &Path, (cluster, node): (u64, u32)) -> Result<Directory, 
         None if entries.iter().any(|entry| entry.name != LOCK) => Err(Failure::usage(
             format_args!("{name} is not the directory of a StoC, and it is not empty"),
         )),
-        stored => Ok(Directory { device, _lock: lock, has_files: stored.is_some() }),
+        stored => Ok(Directory { device, _lock: lock, stored }),
     }
 }
 
