@@ -147,6 +147,30 @@ impl<'a> Reader<'a> {
         field
     }
 
+    /// Takes a flag of one byte.
+    ///
+    /// # Errors
+    /// The byte is neither 0 nor 1, or nothing is left.
+    pub fn take_flag(&mut self) -> Result<bool, Corruption> {
+        match self.rest().first() {
+            Some(byte @ 2..) => Err(self.corruption(format!("a flag is {byte}"))),
+            _ => self.take_u8().map(|byte| byte == 1),
+        }
+    }
+
+    /// Takes a text: a varint length, and that many bytes of UTF-8.
+    ///
+    /// # Errors
+    /// The length is no valid varint, fewer bytes are left, or they are not UTF-8.
+    pub fn take_text(&mut self) -> Result<String, Corruption> {
+        let start = self.position;
+        let bytes = self.take_prefixed()?;
+        std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| {
+            self.position = start;
+            self.corruption("a text is not UTF-8")
+        })
+    }
+
     /// A varint count of items that take at least `item_bytes_min` bytes each, so that a caller may
     /// reserve room for them: a count that the bytes left cannot hold is refused.
     ///

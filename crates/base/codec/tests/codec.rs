@@ -265,3 +265,17 @@ fn sequence_numbers_end_in_an_answer() {
     assert_eq!(SeqNo::ZERO.checked_next(), Some(SeqNo::new(1)));
     assert_eq!(SeqNo::MAX.checked_next(), None);
 }
+
+/// After an error nothing was taken.
+#[test]
+fn flags_and_texts() {
+    let mut fields = Reader::new(&[0, 1, 2]);
+    assert_eq!((fields.take_flag(), fields.take_flag()), (Ok(false), Ok(true)));
+    assert!(fields.take_flag().is_err());
+    assert_eq!(fields.position(), 2);
+    assert!(Reader::new(&[]).take_flag().is_err());
+    let mut fields = Reader::new(&[2, 0xc3, 0xa9, 1, 0xff]);
+    assert_eq!(fields.take_text(), Ok("\u{e9}".to_owned()));
+    assert!(fields.take_text().is_err());
+    assert_eq!(fields.position(), 3);
+}

@@ -4,7 +4,7 @@ use codec::{Corruption, Reader, Writer};
 use logc::LogRecord;
 use stoc::{Epoch, Kind, RangeId};
 
-use crate::fields::{decode, encode, take_flag, take_text};
+use crate::fields::{decode, encode};
 
 /// A process that can own ranges, in one of its starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -189,12 +189,12 @@ impl Descriptor {
     /// The damage.
     pub fn decode(bytes: &[u8]) -> Result<Self, Corruption> {
         decode(bytes, |fields| {
-            let (id, keyspace) = (RangeId(fields.take_u32()?), take_text(fields)?);
+            let (id, keyspace) = (RangeId(fields.take_u32()?), fields.take_text()?);
             let start = fields.take_prefixed()?.to_vec();
-            let has_end = take_flag(fields)?;
+            let has_end = fields.take_flag()?;
             let end = if has_end { Some(fields.take_prefixed()?.to_vec()) } else { None };
             let epoch = Epoch(fields.take_varint_u64()?);
-            let owner = match take_flag(fields)? {
+            let owner = match fields.take_flag()? {
                 true => Some(Owner { ltc: fields.take_u32()?, start: fields.take_varint_u64()? }),
                 false => None,
             };

@@ -32,18 +32,3 @@ pub(crate) fn decode<T>(
     fields.finish()?;
     Ok(record)
 }
-
-/// Takes a flag of one byte.
-pub(crate) fn take_flag(fields: &mut Reader<'_>) -> Result<bool, Corruption> {
-    match fields.take_u8()? {
-        0 => Ok(false),
-        1 => Ok(true),
-        other => Err(fields.corruption(format!("a flag is {other}"))),
-    }
-}
-
-/// Takes a text.
-pub(crate) fn take_text(fields: &mut Reader<'_>) -> Result<String, Corruption> {
-    let bytes = fields.take_prefixed()?.to_vec();
-    String::from_utf8(bytes).map_err(|_| fields.corruption("a text is not UTF-8"))
-}

@@ -3,7 +3,7 @@
 use codec::Corruption;
 use stoc::RangeId;
 
-use crate::fields::{decode, encode, take_flag, take_text};
+use crate::fields::{decode, encode};
 
 /// The record of the cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,12 +85,12 @@ impl StocRecord {
             let given = fields.take_u64()?;
             let mut numbers = [None; 2];
             for number in &mut numbers {
-                if take_flag(fields)? {
+                if fields.take_flag()? {
                     *number = Some(fields.take_u64()?);
                 }
             }
             let [cookie, completed] = numbers;
-            let place = if take_flag(fields)? { Some(take_text(fields)?) } else { None };
+            let place = if fields.take_flag()? { Some(fields.take_text()?) } else { None };
             Ok(Self { cookie, given, completed, place })
         })
     }
@@ -113,7 +113,7 @@ impl KeyspaceRecord {
     /// The damage.
     pub fn decode(bytes: &[u8]) -> Result<Self, Corruption> {
         decode(bytes, |fields| {
-            let (name, options) = (take_text(fields)?, fields.take_prefixed()?.to_vec());
+            let (name, options) = (fields.take_text()?, fields.take_prefixed()?.to_vec());
             let count = fields.take_count(4)?;
             let ranges = (0..count).map(|_| Ok(RangeId(fields.take_u32()?)));
             Ok(Self { name, options, ranges: ranges.collect::<Result<_, Corruption>>()? })

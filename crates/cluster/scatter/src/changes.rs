@@ -138,11 +138,11 @@ impl Change {
     fn decode(fields: &mut Reader<'_>) -> Result<Self, Corruption> {
         let code = fields.take_u8()?;
         Ok(match code {
-            1 => Self::CreateDir { path: take_text(fields)? },
-            2 => Self::RemoveDir { path: take_text(fields)? },
-            3 => Self::Name { path: take_text(fields)?, node: take_node(fields)? },
-            4 => Self::Rename { from: take_text(fields)?, to: take_text(fields)? },
-            5 => Self::Remove { path: take_text(fields)? },
+            1 => Self::CreateDir { path: fields.take_text()? },
+            2 => Self::RemoveDir { path: fields.take_text()? },
+            3 => Self::Name { path: fields.take_text()?, node: take_node(fields)? },
+            4 => Self::Rename { from: fields.take_text()?, to: fields.take_text()? },
+            5 => Self::Remove { path: fields.take_text()? },
             6 => Self::Bytes {
                 node: take_node(fields)?,
                 offset: fields.take_varint_u64()?,
@@ -174,11 +174,6 @@ fn text(out: &mut Writer<'_>, code: u8, path: &str) {
 fn numbers(out: &mut Writer<'_>, code: u8, numbers: [u64; 2]) {
     out.put_u8(code);
     numbers.iter().for_each(|number| out.put_varint(*number));
-}
-
-fn take_text(fields: &mut Reader<'_>) -> Result<String, Corruption> {
-    let bytes = fields.take_prefixed()?.to_vec();
-    String::from_utf8(bytes).map_err(|_| fields.corruption("a path is not UTF-8"))
 }
 
 fn take_node(fields: &mut Reader<'_>) -> Result<NodeId, Corruption> {

@@ -6,7 +6,6 @@
 use codec::{Corruption, Reader, Writer};
 use wire::Kind;
 
-use crate::fields::{take_flag, take_text};
 use crate::store::{Compare, Revision, StoreError, Versioned, Write};
 
 /// A call of a [`crate::Store`]. Each variant is the method with its name.
@@ -93,20 +92,20 @@ pub fn encode_store_request(request: &StoreRequest) -> (Kind, Vec<u8>) {
 pub fn decode_store_request(kind: Kind, body: &[u8]) -> Decoded<StoreRequest> {
     let mut fields = Reader::new(body);
     let request = match kind {
-        Kind::StoreGet => StoreRequest::Get { key: take_text(&mut fields)? },
-        Kind::StoreList => StoreRequest::List { prefix: take_text(&mut fields)? },
+        Kind::StoreGet => StoreRequest::Get { key: fields.take_text()? },
+        Kind::StoreList => StoreRequest::List { prefix: fields.take_text()? },
         Kind::StoreCommit => {
             let mut compares = Vec::new();
             for _ in 0..fields.take_count(2)? {
-                let key = take_text(&mut fields)?;
-                let has_revision = take_flag(&mut fields)?;
+                let key = fields.take_text()?;
+                let has_revision = fields.take_flag()?;
                 let revision = if has_revision { Some(Revision(fields.take_u64()?)) } else { None };
                 compares.push(Compare { key, revision });
             }
             let mut writes = Vec::new();
             for _ in 0..fields.take_count(2)? {
-                let key = take_text(&mut fields)?;
-                let has_value = take_flag(&mut fields)?;
+                let key = fields.take_text()?;
+                let has_value = fields.take_flag()?;
                 let value = if has_value { Some(fields.take_prefixed()?.to_vec()) } else { None };
                 writes.push(Write { key, value });
             }
@@ -154,7 +153,7 @@ pub fn decode_store_reply(kind: Kind, body: &[u8]) -> Decoded<Result<StoreReply,
     let mut fields = Reader::new(body);
     let reply = match fields.take_u8()? {
         0 => Ok(take_result(kind, &mut fields)?),
-        1 => Err(StoreError::Unavailable(take_text(&mut fields)?)),
+        1 => Err(StoreError::Unavailable(fields.take_text()?)),
         2 => Err(StoreError::NotLeader),
         other => return Err(fields.corruption(format!("a reply begins with {other}"))),
     };
@@ -164,18 +163,18 @@ pub fn decode_store_reply(kind: Kind, body: &[u8]) -> Decoded<Result<StoreReply,
 
 fn take_result(kind: Kind, fields: &mut Reader<'_>) -> Decoded<StoreReply> {
     Ok(match kind {
-        Kind::StoreGet => StoreReply::Record(match take_flag(fields)? {
+        Kind::StoreGet => StoreReply::Record(match fields.take_flag()? {
             true => Some(take_record(fields)?),
             false => None,
         }),
         Kind::StoreList => {
             let mut records = Vec::new();
             for _ in 0..fields.take_count(10)? {
-                records.push((take_text(fields)?, take_record(fields)?));
+                records.push((fields.take_text()?, take_record(fields)?));
             }
             StoreReply::Records(records)
         }
-        Kind::StoreCommit => StoreReply::Committed(take_flag(fields)?),
+        Kind::StoreCommit => StoreReply::Committed(fields.take_flag()?),
         other => return Err(fields.corruption(format!("{other:?} is no call of a store"))),
     })
 }

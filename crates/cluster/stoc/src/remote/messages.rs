@@ -43,18 +43,6 @@ fn take_epoch(fields: &mut Reader<'_>) -> std::result::Result<Epoch, Corruption>
     fields.take_u64().map(Epoch)
 }
 
-fn take_flag(fields: &mut Reader<'_>) -> std::result::Result<bool, Corruption> {
-    match fields.take_u8()? {
-        0 => Ok(false),
-        1 => Ok(true),
-        other => Err(fields.corruption(format!("a flag is {other}"))),
-    }
-}
-
-fn take_text(fields: &mut Reader<'_>) -> std::result::Result<String, Corruption> {
-    Ok(String::from_utf8_lossy(fields.take_prefixed()?).into_owned())
-}
-
 /// Encodes a request. Its bytes are shared, and not copied.
 pub fn encode_request(request: &Request) -> (Message, Body) {
     let mut head = Vec::new();
@@ -239,7 +227,7 @@ fn put_length(fields: &mut Writer<'_>, length: Option<u64>) {
 }
 
 fn take_length(fields: &mut Reader<'_>) -> std::result::Result<Option<u64>, Corruption> {
-    let (is_some, length) = (take_flag(fields)?, fields.take_u64()?);
+    let (is_some, length) = (fields.take_flag()?, fields.take_u64()?);
     if !is_some && length != 0 {
         return Err(fields.corruption(format!("a file without a length has {length} bytes")));
     }
@@ -266,7 +254,7 @@ fn take_response(
             let mut files = Vec::with_capacity(count);
             for _ in 0..count {
                 let (name, epoch) = (take_name(fields)?, take_epoch(fields)?);
-                let (length, is_finished) = (take_length(fields)?, take_flag(fields)?);
+                let (length, is_finished) = (take_length(fields)?, fields.take_flag()?);
                 let references = fields.take_count(4)?;
                 let references = (0..references).map(|_| fields.take_u32().map(RangeId));
                 let references = references.collect::<std::result::Result<_, _>>()?;
@@ -359,12 +347,12 @@ fn take_error(fields: &mut Reader<'_>) -> std::result::Result<Error, Corruption>
         1 => Error::Fenced { range: RangeId(fields.take_u32()?), promise: take_epoch(fields)? },
         8 => Error::NoRoom { bytes: fields.take_u64()? },
         9 => {
-            let (what, file) = (take_text(fields)?, take_text(fields)?);
+            let (what, file) = (fields.take_text()?, fields.take_text()?);
             Error::Damaged(Corruption::new(what, 0).at(&file, fields.take_u64()?))
         }
         10 => {
-            let is_fatal = take_flag(fields)?;
-            Error::Failed { what: take_text(fields)?, is_fatal }
+            let is_fatal = fields.take_flag()?;
+            Error::Failed { what: fields.take_text()?, is_fatal }
         }
         other => return Err(fields.corruption(format!("{other} is no error"))),
     })

@@ -149,8 +149,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// A coordinator without its records, or with those of earlier: no number of attempts gets a StoC past
-/// the check.
+/// A coordinator without its records: no number of attempts gets a StoC past the check.
 #[test]
 fn a_coordinator_that_lost_its_records_is_found() {
     let dir = tempfile::tempdir().unwrap();
