@@ -7,10 +7,13 @@ use environment::Environment;
 use logc::LogRecord;
 use rand::Rng;
 use stoc::{Epoch, Identity, RangeId};
+use wire::Role;
 
 use crate::descriptor::{Descriptor, Event, Owner, RangeState, Refusal};
 use crate::error::{Error, Result};
-use crate::records::{ClusterRecord, KeyspaceRecord, StocRecord};
+use crate::records::{
+    ClusterRecord, KeyspaceRecord, LtcRecord, StocRecord, decode_term, encode_term,
+};
 use crate::store::{Compare, Store, Versioned, Write};
 
 /// The key of the cluster's record.
@@ -18,6 +21,9 @@ const CLUSTER: &str = "cluster";
 const STOCS: &str = "stoc/";
 const KEYSPACES: &str = "keyspace/";
 const RANGES: &str = "range/";
+const LTCS: &str = "ltc/";
+/// The key of the number of leaderships so far.
+const TERM: &str = "term";
 /// Bytes of the name of a keyspace, at most.
 const NAME_BYTES_MAX: usize = 255;
 
@@ -37,6 +43,17 @@ pub struct StocStart {
     pub last_incarnation: Option<u64>,
 }
 
+/// An order of the leader to an LTC: to open a range that no other LTC serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// The range.
+    pub range: RangeId,
+    /// The epoch of the owner before.
+    pub epoch: Epoch,
+    /// The leadership of the leader. ([`Coordinator::lead`])
+    pub term: u64,
+}
+
 /// A decoded record, and the state in which it was read.
 struct Loaded<T> {
     record: T,
@@ -45,6 +62,15 @@ struct Loaded<T> {
 
 fn stoc_key(node: u32) -> String {
     format!("{STOCS}{node:08x}")
+}
+
+fn ltc_key(node: u32) -> String {
+    format!("{LTCS}{node:08x}")
+}
+
+/// Returns the number in a key behind `prefix`.
+fn number_of(key: &str, prefix: &str) -> Option<u32> {
+    u32::from_str_radix(key.strip_prefix(prefix)?, 16).ok()
 }
 
 fn range_key(range: RangeId) -> String {
@@ -122,7 +148,8 @@ impl Coordinator {
         self.change(&stoc_key(node), StocRecord::decode, StocRecord::encode, |record| {
             let mut record = record.unwrap_or_default();
             if record.given != incarnation {
-                return Err(Error::OldStart { node, given: incarnation, last: record.given });
+                let (role, last) = (Role::Stoc, record.given);
+                return Err(Error::OldStart { role, node, given: incarnation, last });
             }
             let is_other = record.cookie.is_some_and(|before| before != cookie);
             (record.cookie, record.completed) = (Some(cookie), Some(incarnation));
@@ -137,8 +164,73 @@ impl Coordinator {
     /// [`Error::Store`], [`Error::Damaged`].
     pub fn stocs(&self) -> Result<Vec<(u32, StocRecord)>> {
         let stocs = self.list(STOCS, StocRecord::decode)?.into_iter();
-        let number = |key: &str| u32::from_str_radix(key.strip_prefix(STOCS)?, 16).ok();
-        Ok(stocs.filter_map(|(key, record)| Some((number(&key)?, record))).collect())
+        Ok(stocs.filter_map(|(key, record)| Some((number_of(&key, STOCS)?, record))).collect())
+    }
+
+    /// Begins a leadership: orders of the leaders before are void. Returns its number. (C5)
+    ///
+    /// # Errors
+    /// [`Error::Store`], [`Error::Damaged`].
+    pub fn lead(&self) -> Result<u64> {
+        self.change(
+            TERM,
+            decode_term,
+            |term| encode_term(*term),
+            |term| {
+                let term = term.unwrap_or(0) + 1;
+                Ok((Some(term), term))
+            },
+        )
+    }
+
+    /// Gives an LTC the number of its next start. (C4)
+    ///
+    /// # Errors
+    /// [`Error::Store`], [`Error::Damaged`].
+    pub fn begin_ltc(&self, node: u32) -> Result<Owner> {
+        self.change(&ltc_key(node), LtcRecord::decode, LtcRecord::encode, |record| {
+            let mut record = record.unwrap_or_default();
+            record.given += 1;
+            let owner = Owner { ltc: node, start: record.given };
+            Ok((Some(record), owner))
+        })
+    }
+
+    /// Notes the address at which an LTC serves clients.
+    ///
+    /// # Errors
+    /// [`Error::OldStart`] if a later start was given; [`Error::Store`], [`Error::Damaged`].
+    pub fn complete_ltc(&self, owner: Owner, place: &str) -> Result<()> {
+        let Owner { ltc: node, start: given } = owner;
+        self.change(&ltc_key(node), LtcRecord::decode, LtcRecord::encode, |record| {
+            let mut record = record.unwrap_or_default();
+            if record.given != given {
+                let (role, last) = (Role::Ltc, record.given);
+                return Err(Error::OldStart { role, node, given, last });
+            }
+            record.place = Some(place.to_owned());
+            Ok((Some(record), ()))
+        })
+    }
+
+    /// Has an LTC get no further range, and leave the ones that it has; or ends that.
+    ///
+    /// # Errors
+    /// [`Error::NoLtc`]; [`Error::Store`], [`Error::Damaged`].
+    pub fn drain_ltc(&self, node: u32, is_draining: bool) -> Result<()> {
+        self.change(&ltc_key(node), LtcRecord::decode, LtcRecord::encode, |record| {
+            let record = record.ok_or(Error::NoLtc(node))?;
+            Ok((Some(LtcRecord { is_draining, ..record }), ()))
+        })
+    }
+
+    /// Returns the LTCs.
+    ///
+    /// # Errors
+    /// [`Error::Store`], [`Error::Damaged`].
+    pub fn ltcs(&self) -> Result<Vec<(u32, LtcRecord)>> {
+        let ltcs = self.list(LTCS, LtcRecord::decode)?.into_iter();
+        Ok(ltcs.filter_map(|(key, record)| Some((number_of(&key, LTCS)?, record))).collect())
     }
 
     /// Makes a keyspace with a range before, between and after the keys of `splits`. One that is
@@ -182,7 +274,8 @@ impl Coordinator {
                     end,
                     epoch: Epoch(0),
                     owner: None,
-                    state: RangeState::Created,
+                    state: RangeState::Free,
+                    clients: cluster.next_client,
                     log: LogRecord::default(),
                     manifest: LogRecord::default(),
                 };
@@ -263,7 +356,34 @@ impl Coordinator {
         Ok(found.into_iter().map(|(_, record)| record).collect())
     }
 
-    /// Gives a range to an owner, with a new epoch. (C2)
+    /// Gives a range to an owner that an order names, with a new epoch. (C2, C5)
+    ///
+    /// # Errors
+    /// [`Error::OldOrder`]; [`Error::NoRange`], [`Error::Refused`]; [`Error::Store`],
+    /// [`Error::Damaged`].
+    pub fn take_ordered(&self, order: Order, owner: Owner) -> Result<Descriptor> {
+        let Order { range, epoch, term } = order;
+        let key = range_key(range);
+        loop {
+            let led = self.load(TERM, decode_term)?;
+            let found = self.load(&key, Descriptor::decode)?.ok_or(Error::NoRange(range))?;
+            let Some(led) = led.filter(|led| led.record == term) else {
+                return Err(Error::OldOrder(range));
+            };
+            let mut descriptor = found.record;
+            if descriptor.epoch != epoch {
+                return Err(Error::OldOrder(range));
+            }
+            let taken = descriptor.apply(Event::Take(owner));
+            taken.map_err(|refusal| Error::Refused { range, refusal })?;
+            let write = Write::put(&key, descriptor.encode());
+            if self.store.commit(&[found.compare, led.compare], &[write])? {
+                return Ok(descriptor);
+            }
+        }
+    }
+
+    /// Gives a range to an owner, with a new epoch. No other process may serve it. (C2)
     ///
     /// # Errors
     /// [`Error::NoRange`], [`Error::Refused`]; [`Error::Store`], [`Error::Damaged`].
@@ -282,12 +402,42 @@ impl Coordinator {
         })
     }
 
-    /// Has the owner of a range leave it to another LTC.
+    /// Has a range move to another LTC.
     ///
     /// # Errors
     /// The same.
-    pub fn leave(&self, range: RangeId, target: u32) -> Result<Descriptor> {
-        self.change_range(range, |descriptor| descriptor.apply(Event::Leave { target }))
+    pub fn move_range(&self, range: RangeId, target: u32) -> Result<Descriptor> {
+        self.change_range(range, |descriptor| descriptor.apply(Event::Move { target }))
+    }
+
+    /// Has a range stay that is to move.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn stay(&self, range: RangeId) -> Result<Descriptor> {
+        self.change_range(range, |descriptor| descriptor.apply(Event::Stay))
+    }
+
+    /// Notes that the owner of an epoch begins to close a range that is to move. (C3)
+    ///
+    /// # Errors
+    /// The same.
+    pub fn leave(&self, range: RangeId, epoch: Epoch) -> Result<Descriptor> {
+        self.change_range(range, |descriptor| {
+            descriptor.check_epoch(epoch)?;
+            descriptor.apply(Event::Leave)
+        })
+    }
+
+    /// Notes that the owner of an epoch has closed a range, so that another LTC can open it. (C3)
+    ///
+    /// # Errors
+    /// The same.
+    pub fn left(&self, range: RangeId, epoch: Epoch) -> Result<Descriptor> {
+        self.change_range(range, |descriptor| {
+            descriptor.check_epoch(epoch)?;
+            descriptor.apply(Event::Left)
+        })
     }
 
     /// Forgets a dropped range, once its files are released.
@@ -311,10 +461,18 @@ impl Coordinator {
     /// # Errors
     /// [`Error::Store`], [`Error::Damaged`].
     pub fn next_client(&self) -> Result<u64> {
+        self.next_clients(1)
+    }
+
+    /// Returns the first of `count` ids for clients. (C4)
+    ///
+    /// # Errors
+    /// [`Error::Store`], [`Error::Damaged`].
+    pub fn next_clients(&self, count: u64) -> Result<u64> {
         self.change(CLUSTER, ClusterRecord::decode, ClusterRecord::encode, |record| {
             let mut record = record.unwrap_or_default();
             let id = record.next_client;
-            record.next_client += 1;
+            record.next_client += count;
             Ok((Some(record), id))
         })
     }

@@ -7,7 +7,7 @@ use stoc::{Epoch, Kind, RangeId};
 use crate::fields::{decode, encode};
 
 /// A process that can own ranges, in one of its starts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Owner {
     /// The number of the LTC.
     pub ltc: u32,
@@ -18,15 +18,20 @@ pub struct Owner {
 /// The state of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RangeState {
-    /// No LTC has opened it yet.
-    Created,
+    /// No LTC has it: it is new, or its owner has closed it.
+    Free,
     /// The owner fences the logs and replays.
     Opening,
     /// The owner serves clients.
     Serving,
-    /// The owner closes it, so that another one can open it.
+    /// The owner serves clients, and flushes, because the range is to move.
+    Moving {
+        /// The LTC that is to get the range.
+        target: u32,
+    },
+    /// The owner closes it, so that another one can open it. Without an owner it is closed.
     Leaving {
-        /// The LTC that gets the range.
+        /// The LTC that is to get the range.
         target: u32,
     },
     /// The keyspace was dropped. The files of the range are released.
@@ -50,6 +55,8 @@ pub struct Descriptor {
     pub owner: Option<Owner>,
     /// Its state.
     pub state: RangeState,
+    /// All clients with smaller ids were there before the range.
+    pub clients: u64,
     /// The write log.
     pub log: LogRecord,
     /// The manifest log.
@@ -63,11 +70,17 @@ pub enum Event {
     Take(Owner),
     /// The owner has replayed the logs.
     Serve,
-    /// The range moves to another LTC.
-    Leave {
-        /// The LTC that gets it.
+    /// The range is to move to another LTC.
+    Move {
+        /// The LTC that is to get it.
         target: u32,
     },
+    /// The range is to stay where it is after all.
+    Stay,
+    /// The owner begins to close a range that is to move: it acknowledges nothing new.
+    Leave,
+    /// The owner has closed it.
+    Left,
     /// The keyspace is dropped.
     Drop,
 }
@@ -94,22 +107,23 @@ pub enum Refusal {
     /// A log of the range has another record than the caller knows.
     #[error("its log has another record than the caller knows")]
     OtherLog,
-    /// The range moves to another LTC than the caller.
-    #[error("it moves to LTC {target}")]
-    OtherTarget {
-        /// The LTC that gets it.
-        target: u32,
+    /// The range is at the LTC to which it is to move.
+    #[error("it is at LTC {ltc} already")]
+    IsThere {
+        /// The LTC.
+        ltc: u32,
     },
 }
 
 impl RangeState {
     fn code(self) -> u8 {
         match self {
-            Self::Created => 0,
+            Self::Free => 0,
             Self::Opening => 1,
             Self::Serving => 2,
             Self::Leaving { .. } => 3,
             Self::Dropped => 4,
+            Self::Moving { .. } => 5,
         }
     }
 }
@@ -146,19 +160,30 @@ impl Descriptor {
         let refused = Err(Refusal::State { state: self.state, event });
         match (self.state, event) {
             (RangeState::Dropped, _) => return refused,
-            (RangeState::Leaving { target }, Event::Take(owner)) if owner.ltc != target => {
-                return Err(Refusal::OtherTarget { target });
-            }
             (_, Event::Take(owner)) => {
                 self.epoch = Epoch(self.epoch.0 + 1);
                 (self.owner, self.state) = (Some(owner), RangeState::Opening);
             }
             (RangeState::Opening, Event::Serve) => self.state = RangeState::Serving,
-            (RangeState::Serving, Event::Leave { target }) => {
+            (RangeState::Serving | RangeState::Moving { .. }, Event::Move { target }) => {
+                if let Some(Owner { ltc, .. }) = self.owner.filter(|owner| owner.ltc == target) {
+                    return Err(Refusal::IsThere { ltc });
+                }
+                self.state = RangeState::Moving { target };
+            }
+            (RangeState::Moving { .. }, Event::Stay) => self.state = RangeState::Serving,
+            (RangeState::Moving { target }, Event::Leave) => {
                 self.state = RangeState::Leaving { target };
             }
+            (RangeState::Leaving { .. }, Event::Left) => self.owner = None,
+            (
+                RangeState::Opening | RangeState::Serving | RangeState::Moving { .. },
+                Event::Left,
+            ) => {
+                (self.owner, self.state) = (None, RangeState::Free);
+            }
             (_, Event::Drop) => self.state = RangeState::Dropped,
-            (_, Event::Serve | Event::Leave { .. }) => return refused,
+            _ => return refused,
         }
         Ok(())
     }
@@ -178,6 +203,7 @@ impl Descriptor {
                 out.put_varint(start);
             }
             put_state(out, self.state);
+            out.put_varint(self.clients);
             out.put_prefixed(&self.log.encode());
             out.put_prefixed(&self.manifest.encode());
         })
@@ -198,28 +224,29 @@ impl Descriptor {
                 true => Some(Owner { ltc: fields.take_u32()?, start: fields.take_varint_u64()? }),
                 false => None,
             };
-            let state = take_state(fields)?;
+            let (state, clients) = (take_state(fields)?, fields.take_varint_u64()?);
             let log = LogRecord::decode(fields.take_prefixed()?)?;
             let manifest = LogRecord::decode(fields.take_prefixed()?)?;
-            Ok(Self { id, keyspace, start, end, epoch, owner, state, log, manifest })
+            Ok(Self { id, keyspace, start, end, epoch, owner, state, clients, log, manifest })
         })
     }
 }
 
 fn put_state(out: &mut Writer<'_>, state: RangeState) {
     out.put_u8(state.code());
-    if let RangeState::Leaving { target } = state {
+    if let RangeState::Moving { target } | RangeState::Leaving { target } = state {
         out.put_u32(target);
     }
 }
 
 fn take_state(fields: &mut Reader<'_>) -> Result<RangeState, Corruption> {
     Ok(match fields.take_u8()? {
-        0 => RangeState::Created,
+        0 => RangeState::Free,
         1 => RangeState::Opening,
         2 => RangeState::Serving,
         3 => RangeState::Leaving { target: fields.take_u32()? },
         4 => RangeState::Dropped,
+        5 => RangeState::Moving { target: fields.take_u32()? },
         other => return Err(fields.corruption(format!("there is no state {other} of ranges"))),
     })
 }

@@ -2,6 +2,7 @@
 
 use codec::Corruption;
 use stoc::RangeId;
+use wire::Role;
 
 use crate::descriptor::Refusal;
 use crate::store::StoreError;
@@ -45,16 +46,31 @@ pub enum Error {
     /// Keys at which a keyspace is to be split that are empty, or do not grow.
     #[error("the keys at which keyspace {0:?} is split have to grow, and none of them is empty")]
     BadSplits(String),
-    /// A start of a StoC that is not the last one which was given.
-    #[error("start {given} of StoC {node} is not the last one, which is {last}")]
+    /// A start of a process that is not the last one which was given.
+    #[error("start {given} of {role} {node} is not the last one, which is {last}")]
     OldStart {
-        /// The StoC.
+        /// The role of the process.
+        role: Role,
+        /// Its number.
         node: u32,
         /// The start.
         given: u64,
         /// The last start that the coordinator gave.
         last: u64,
     },
+    /// A later start of this process was seen.
+    #[error("a later start of this process was seen, which is {last}")]
+    Replaced {
+        /// The last start that was seen.
+        last: u64,
+    },
+    /// There is no LTC of this number.
+    #[error("there is no LTC {0}")]
+    NoLtc(u32),
+    /// The order to open a range is void: the range has another owner since, or another
+    /// coordinator leads.
+    #[error("the order to open range {0} is void")]
+    OldOrder(RangeId),
     /// A change that the state of the range does not allow.
     #[error("range {range}: {refusal}")]
     Refused {
@@ -63,6 +79,9 @@ pub enum Error {
         /// The reason.
         refusal: Refusal,
     },
+    /// The coordinator has rejected a call of another process.
+    #[error("{0}")]
+    Rejected(String),
     /// The store belongs to a newer release, or a record is damaged.
     #[error("the record {key} of the coordinator: {damage}")]
     Damaged {

@@ -1,10 +1,11 @@
 //! The coordinator: the records of a cluster, each changed by compare-and-swap.
 //!
 //! ```text
-//!  StoCs: start ──────┐
+//!  processes: start ──┐
 //!  keyspaces: create ─┤   records: cluster, StoCs, keyspaces,   ──> Store: get, list, commit
-//!  ranges: take, ─────┤   ranges (bounds, owner, epoch, logs)       (etcd, or a local database)
-//!   serve, move, logs │
+//!  ranges: take, ─────┤   LTCs, ranges (bounds, owner, epoch,       (etcd, or a local database)
+//!   serve, move, logs │   logs)
+//!  LTCs: beat ────────┴── Leases: leases, orders to open ranges
 //! ```
 //!
 //! A *range* is a part of the keys of a keyspace. Its record ([`Descriptor`]) names its owner, the
@@ -19,10 +20,16 @@
 //!   owners before.
 //! - C3. *Owners.* Only the owner of the present epoch changes the logs of a range, or says that it
 //!   serves.
-//! - C4. *Numbers.* Numbers of ranges, starts of StoCs and ids of clients are never given twice.
+//! - C4. *Numbers.* Numbers of ranges, starts of processes and ids of clients are never given
+//!   twice.
+//! - C5. *Orders.* An LTC takes a range by an order of the leader, which names the epoch of the
+//!   owner before. The order is void as soon as the range has another owner, or another
+//!   coordinator leads.
+//!
+//! The invariants of leases are at [`Leases`].
 //!
 //! # Not there yet
-//! Leases of LTCs, splits and merges.
+//! Splits and merges.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 mod coordinator;
@@ -31,6 +38,7 @@ mod error;
 #[cfg(feature = "etcd")]
 mod etcd;
 mod fields;
+mod leases;
 mod local_store;
 mod range_logs;
 mod records;
@@ -39,16 +47,19 @@ mod store;
 #[cfg(test)]
 mod tests;
 
-pub use coordinator::{Coordinator, StocStart};
+pub use coordinator::{Coordinator, Order, StocStart};
 pub use descriptor::{Descriptor, Event, Owner, RangeState, Refusal};
 pub use error::{Error, Result};
 #[cfg(feature = "etcd")]
 pub use etcd::{EtcdOptions, EtcdStore, EtcdTls};
+pub use leases::{Beat, BeatReply, LEASE, Leases};
 pub use local_store::LocalStore;
 pub use range_logs::RangeLogs;
-pub use records::{ClusterRecord, KeyspaceRecord, StocRecord};
+pub use records::{ClusterRecord, KeyspaceRecord, LtcRecord, StocRecord};
 pub use remote::{
-    RemoteStore, StoreReply, StoreRequest, StoreService, decode_store_reply, decode_store_request,
-    encode_store_reply, encode_store_request,
+    LeaderReply, MakeKeyspace, RemoteStore, StoreReply, StoreRequest, StoreService, decode_beat,
+    decode_clients, decode_keyspace, decode_leader_reply, decode_store_reply, decode_store_request,
+    encode_beat, encode_clients, encode_keyspace, encode_leader_reply, encode_store_reply,
+    encode_store_request,
 };
 pub use store::{Compare, Revision, Store, StoreError, Versioned, Write};

@@ -1,4 +1,4 @@
-//! The records of the cluster, of StoCs and of keyspaces.
+//! The records of the cluster, of StoCs, LTCs and keyspaces.
 
 use codec::Corruption;
 use stoc::RangeId;
@@ -27,6 +27,17 @@ pub struct StocRecord {
     pub completed: Option<u64>,
     /// The address at which it listens; none of a StoC of this process.
     pub place: Option<String>,
+}
+
+/// The record of an LTC.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LtcRecord {
+    /// The last start that it was given.
+    pub given: u64,
+    /// The address at which it serves clients; none before its first start has completed.
+    pub place: Option<String>,
+    /// Whether it gets no further range, and leaves the ones that it has.
+    pub is_draining: bool,
 }
 
 /// The record of a keyspace.
@@ -94,6 +105,43 @@ impl StocRecord {
             Ok(Self { cookie, given, completed, place })
         })
     }
+}
+
+impl LtcRecord {
+    /// Returns its bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        encode(|out| {
+            out.put_u64(self.given);
+            out.put_u8(u8::from(self.place.is_some()));
+            self.place.iter().for_each(|place| out.put_prefixed(place.as_bytes()));
+            out.put_u8(u8::from(self.is_draining));
+        })
+    }
+
+    /// Decodes a record.
+    ///
+    /// # Errors
+    /// The damage.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Corruption> {
+        decode(bytes, |fields| {
+            let given = fields.take_u64()?;
+            let place = if fields.take_flag()? { Some(fields.take_text()?) } else { None };
+            Ok(Self { given, place, is_draining: fields.take_flag()? })
+        })
+    }
+}
+
+/// Returns the bytes of the number of a leadership.
+pub(crate) fn encode_term(term: u64) -> Vec<u8> {
+    encode(|out| out.put_u64(term))
+}
+
+/// Decodes the number of a leadership.
+///
+/// # Errors
+/// The damage.
+pub(crate) fn decode_term(bytes: &[u8]) -> Result<u64, Corruption> {
+    decode(bytes, |fields| fields.take_u64())
 }
 
 impl KeyspaceRecord {

@@ -1,5 +1,6 @@
 //! The invariants C1 to C4, each with a test that fails without it.
 
+mod leases;
 mod records;
 mod remote;
 mod with_logs;
@@ -12,10 +13,11 @@ use device::Device;
 use environment::Environment;
 use stoc::{Epoch, Identity, RangeId};
 use thermocline::{Db, Options};
+use wire::Role;
 
 use crate::{
-    Compare, Coordinator, Error, Event, LocalStore, Owner, RangeState, Refusal, Store, StoreError,
-    Versioned, Write,
+    Compare, Coordinator, Descriptor, Error, Event, LocalStore, LtcRecord, Order, Owner,
+    RangeState, Refusal, Store, StoreError, Versioned, Write,
 };
 
 /// A database on a device, which can be opened again.
@@ -101,7 +103,7 @@ fn c4_a_stoc_has_starts_that_grow() {
     // A start that never completes.
     assert_eq!(coordinator.begin_stoc(3), Ok(start(2, None)));
     let old = coordinator.complete_stoc(identity(7, 1), None);
-    assert_eq!(old, Err(Error::OldStart { node: 3, given: 1, last: 2 }));
+    assert_eq!(old, Err(Error::OldStart { role: Role::Stoc, node: 3, given: 1, last: 2 }));
     assert_eq!(coordinator.complete_stoc(identity(7, 2), None), Ok(false));
     assert_eq!(coordinator.begin_stoc(3), Ok(start(3, Some(2))));
     assert_eq!(coordinator.complete_stoc(identity(7, 3), None), Ok(false));
@@ -185,15 +187,60 @@ fn c2_an_owner_has_an_epoch_of_its_own() {
     assert_eq!(coordinator.serve(range, Epoch(1)), Err(Error::Refused { range, refusal }));
     coordinator.serve(range, Epoch(2)).expect("it is opening");
     // It moves.
-    let moved = coordinator.leave(range, 3).expect("it serves");
-    assert_eq!(moved.state, RangeState::Leaving { target: 3 });
-    let refusal = Refusal::OtherTarget { target: 3 };
-    assert_eq!(coordinator.take(range, owner(1)), Err(Error::Refused { range, refusal }));
-    let third = coordinator.take(range, owner(3)).expect("it is the target");
+    let refused = |refusal| Err(Error::Refused { range, refusal });
+    assert_eq!(coordinator.move_range(range, 2), refused(Refusal::IsThere { ltc: 2 }));
+    let state = |descriptor: crate::Result<Descriptor>| descriptor.map(|it| it.state);
+    assert_eq!(state(coordinator.move_range(range, 3)), Ok(RangeState::Moving { target: 3 }));
+    assert_eq!(state(coordinator.stay(range)), Ok(RangeState::Serving));
+    assert_eq!(state(coordinator.move_range(range, 4)), Ok(RangeState::Moving { target: 4 }));
+    assert_eq!(state(coordinator.move_range(range, 3)), Ok(RangeState::Moving { target: 3 }));
+    let other = Refusal::OtherEpoch { given, present };
+    assert_eq!(coordinator.leave(range, Epoch(1)), refused(other));
+    assert_eq!(coordinator.left(range, Epoch(1)), refused(other));
+    assert_eq!(state(coordinator.leave(range, Epoch(2))), Ok(RangeState::Leaving { target: 3 }));
+    assert_eq!(coordinator.left(range, Epoch(2)).map(|left| left.owner), Ok(None));
+    let third = coordinator.take(range, owner(3)).expect("it is closed");
     assert_eq!((third.epoch, third.state), (Epoch(3), RangeState::Opening));
-    let (state, event) = (RangeState::Opening, Event::Leave { target: 1 });
-    let refusal = Refusal::State { state, event };
-    assert_eq!(coordinator.leave(range, 1), Err(Error::Refused { range, refusal }));
+    let (state, event) = (RangeState::Opening, Event::Leave);
+    assert_eq!(coordinator.leave(range, Epoch(3)), refused(Refusal::State { state, event }));
+}
+
+/// C5: an order is void after another owner, and under another leader.
+#[test]
+fn c5_an_order_is_for_one_owner_and_one_leader() {
+    let db = db(&device::memory());
+    let coordinator = coordinator(&db);
+    coordinator.create_keyspace("users", b"", &[]).expect("it is new");
+    let range = RangeId(1);
+    let term = coordinator.lead().expect("the database is open");
+    let order = Order { range, epoch: Epoch(0), term };
+    let epoch = |taken: crate::Result<Descriptor>| taken.map(|taken| taken.epoch);
+    assert_eq!(epoch(coordinator.take_ordered(order, owner(1))), Ok(Epoch(1)));
+    let void = Err(Error::OldOrder(range));
+    assert_eq!(epoch(coordinator.take_ordered(order, owner(2))), void);
+    let order = Order { epoch: Epoch(1), ..order };
+    let next = coordinator.lead().expect("the database is open");
+    assert!(next > term);
+    assert_eq!(epoch(coordinator.take_ordered(order, owner(2))), void);
+    let order = Order { term: next, ..order };
+    assert_eq!(epoch(coordinator.take_ordered(order, owner(2))), Ok(Epoch(2)));
+}
+
+#[test]
+fn an_ltc_has_starts_an_address_and_can_be_drained() {
+    let db = db(&device::memory());
+    let coordinator = coordinator(&db);
+    assert_eq!(coordinator.drain_ltc(3, true), Err(Error::NoLtc(3)));
+    let first = coordinator.begin_ltc(3).expect("the database is open");
+    let second = coordinator.begin_ltc(3).expect("the database is open");
+    assert_eq!((first, second), (Owner { ltc: 3, start: 1 }, Owner { ltc: 3, start: 2 }));
+    let old = Error::OldStart { role: Role::Ltc, node: 3, given: 1, last: 2 };
+    assert_eq!(coordinator.complete_ltc(first, "db1:1"), Err(old));
+    assert_eq!(coordinator.complete_ltc(second, "db2:1"), Ok(()));
+    assert_eq!(coordinator.drain_ltc(3, true), Ok(()));
+    let place = Some("db2:1".to_owned());
+    let record = LtcRecord { given: 2, place, is_draining: true };
+    assert_eq!(coordinator.ltcs(), Ok(vec![(3, record)]));
 }
 
 /// C2 and C4 with many threads.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use environment::Monotonic;
 use sync::locks::Mutex;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Refusal, Result};
 use crate::kind::Kind;
 use crate::message::{Body, MESSAGE_BYTES_MAX, cost};
 use crate::network::ConnectionId;
@@ -42,6 +42,8 @@ pub(crate) struct ChannelHandle {
     pub(crate) bytes: AtomicUsize,
     /// How the peer has named itself last.
     pub(crate) peer: Mutex<Option<Identity>>,
+    /// Why the peer has refused the last connection, if it did.
+    pub(crate) refused: Mutex<Option<Refusal>>,
 }
 
 /// A request that is to be sent.
@@ -102,6 +104,11 @@ impl Channel {
         &self.0.handle.to
     }
 
+    /// Returns why the peer has refused the last connection, if it did.
+    pub fn refused(&self) -> Option<Refusal> {
+        self.0.handle.refused.lock().clone()
+    }
+
     /// Returns how the peer has named itself when it was reached last.
     pub fn peer(&self) -> Option<Identity> {
         *self.0.handle.peer.lock()
@@ -122,7 +129,8 @@ impl Drop for Inner {
 
 impl ChannelHandle {
     pub(crate) fn new(id: u64, to: Address, class: Class) -> Self {
-        Self { id, to, class, bytes: AtomicUsize::new(0), peer: Mutex::default() }
+        let (bytes, peer, refused) = Default::default();
+        Self { id, to, class, bytes, peer, refused }
     }
 
     /// Ends a request, whose bytes count no more.

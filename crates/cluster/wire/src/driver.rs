@@ -323,6 +323,11 @@ impl Driver {
                 (Some(Kind::Welcome), false) => self.on_welcome(id, &frame.body)?,
                 (Some(Kind::Refused), false) => {
                     let refused = Refused::decode(&frame.body).map_err(in_words)?;
+                    if let Side::Dialled(channel) = connection.side
+                        && let Some(channel) = self.channels.get(&channel)
+                    {
+                        *channel.handle.refused.lock() = Some(refused.0.clone());
+                    }
                     return Err(refused.0.to_string());
                 }
                 (_, false) => return Err("it does not begin with a hello".to_owned()),

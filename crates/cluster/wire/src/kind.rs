@@ -26,14 +26,22 @@ pub enum Kind {
     List,
     Verify,
     Stats,
+    // To an LTC.
+    RangeGet,
+    RangeScan,
+    RangeWrite,
+    RangeClear,
     // To a coordinator.
     StoreGet,
     StoreList,
     StoreCommit,
+    Beat,
+    Clients,
+    MakeKeyspace,
 }
 
 /// All kinds with their codes.
-const CODES: [(Kind, u16); 21] = [
+const CODES: [(Kind, u16); 28] = [
     (Kind::Hello, 0x0001),
     (Kind::Welcome, 0x0002),
     (Kind::Refused, 0x0003),
@@ -52,9 +60,16 @@ const CODES: [(Kind, u16); 21] = [
     (Kind::List, 0x010b),
     (Kind::Verify, 0x010c),
     (Kind::Stats, 0x010d),
+    (Kind::RangeGet, 0x0201),
+    (Kind::RangeScan, 0x0202),
+    (Kind::RangeWrite, 0x0203),
+    (Kind::RangeClear, 0x0204),
     (Kind::StoreGet, 0x0301),
     (Kind::StoreList, 0x0302),
     (Kind::StoreCommit, 0x0303),
+    (Kind::Beat, 0x0304),
+    (Kind::Clients, 0x0305),
+    (Kind::MakeKeyspace, 0x0306),
 ];
 
 impl Kind {
@@ -80,7 +95,7 @@ impl Kind {
 
     /// Returns whether a request may have more than one frame.
     pub(crate) fn is_long(self) -> bool {
-        matches!(self, Self::Append | Self::Write)
+        matches!(self, Self::Append | Self::Write | Self::RangeGet | Self::RangeWrite)
     }
 
     /// Returns whether a node of one role may send anything to one of another role.
@@ -95,6 +110,13 @@ impl Kind {
             Self::StoreGet | Self::StoreList => to == Role::Coordinator,
             Self::StoreCommit => {
                 to == Role::Coordinator && !matches!(from, Role::Client | Role::Coordinator)
+            }
+            Self::Clients | Self::MakeKeyspace => {
+                to == Role::Coordinator && matches!(from, Role::Client | Role::Admin)
+            }
+            Self::Beat => to == Role::Coordinator && from == Role::Ltc,
+            Self::RangeGet | Self::RangeScan | Self::RangeWrite | Self::RangeClear => {
+                to == Role::Ltc && matches!(from, Role::Client | Role::Admin)
             }
             Self::List | Self::Verify | Self::Stats => {
                 to == Role::Stoc && matches!(from, Role::Ltc | Role::Coordinator | Role::Admin)

@@ -1,11 +1,18 @@
-//! The calls of a store as messages, and the replies to them.
+//! The calls of a coordinator as messages, and the replies to them.
 //!
 //! # Format
 //! `docs/formats/wire.md`.
 
-use codec::{Corruption, Reader, Writer};
-use wire::Kind;
+use std::time::Duration;
 
+use codec::{Corruption, Reader, Writer};
+use stoc::{Epoch, RangeId};
+use wire::{Kind, Role};
+
+use crate::coordinator::Order;
+use crate::descriptor::Owner;
+use crate::error::Error;
+use crate::leases::{Beat, BeatReply};
 use crate::store::{Compare, Revision, StoreError, Versioned, Write};
 
 /// A call of a [`crate::Store`]. Each variant is the method with its name.
@@ -176,5 +183,194 @@ fn take_result(kind: Kind, fields: &mut Reader<'_>) -> Decoded<StoreReply> {
         }
         Kind::StoreCommit => StoreReply::Committed(fields.take_flag()?),
         other => return Err(fields.corruption(format!("{other:?} is no call of a store"))),
+    })
+}
+
+fn put_ranges(fields: &mut Writer<'_>, ranges: &[RangeId]) {
+    fields.put_varint(ranges.len() as u64);
+    ranges.iter().for_each(|range| fields.put_u32(range.0));
+}
+
+fn take_ranges(fields: &mut Reader<'_>) -> Decoded<Vec<RangeId>> {
+    let count = fields.take_count(4)?;
+    (0..count).map(|_| fields.take_u32().map(RangeId)).collect()
+}
+
+/// Encodes a report.
+pub fn encode_beat(Beat { owner, number, term, is_ending, ranges }: &Beat) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut fields = Writer::new(&mut bytes);
+    fields.put_u32(owner.ltc);
+    fields.put_u64(owner.start);
+    fields.put_u64(*number);
+    fields.put_u64(*term);
+    fields.put_u8(u8::from(*is_ending));
+    put_ranges(&mut fields, ranges);
+    bytes
+}
+
+/// Decodes a report.
+///
+/// # Errors
+/// The damage.
+pub fn decode_beat(body: &[u8]) -> Decoded<Beat> {
+    let mut fields = Reader::new(body);
+    let owner = Owner { ltc: fields.take_u32()?, start: fields.take_u64()? };
+    let (number, term) = (fields.take_u64()?, fields.take_u64()?);
+    let (is_ending, ranges) = (fields.take_flag()?, take_ranges(&mut fields)?);
+    fields.finish()?;
+    Ok(Beat { owner, number, term, is_ending, ranges })
+}
+
+/// Encodes a call that takes ids for clients.
+pub fn encode_clients(count: u32) -> Vec<u8> {
+    count.to_le_bytes().to_vec()
+}
+
+/// Decodes a call that takes ids for clients.
+///
+/// # Errors
+/// The damage.
+pub fn decode_clients(body: &[u8]) -> Decoded<u32> {
+    let mut fields = Reader::new(body);
+    let count = fields.take_u32()?;
+    fields.finish()?;
+    Ok(count)
+}
+
+/// A call that makes a keyspace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MakeKeyspace {
+    /// Its name.
+    pub name: String,
+    /// Its options.
+    pub options: Vec<u8>,
+    /// The keys between its ranges.
+    pub splits: Vec<Vec<u8>>,
+}
+
+/// Encodes a call that makes a keyspace.
+pub fn encode_keyspace(MakeKeyspace { name, options, splits }: &MakeKeyspace) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut fields = Writer::new(&mut bytes);
+    fields.put_prefixed(name.as_bytes());
+    fields.put_prefixed(options);
+    fields.put_varint(splits.len() as u64);
+    splits.iter().for_each(|split| fields.put_prefixed(split));
+    bytes
+}
+
+/// Decodes a call that makes a keyspace.
+///
+/// # Errors
+/// The damage.
+pub fn decode_keyspace(body: &[u8]) -> Decoded<MakeKeyspace> {
+    let mut fields = Reader::new(body);
+    let (name, options) = (fields.take_text()?, fields.take_prefixed()?.to_vec());
+    let count = fields.take_count(1)?;
+    let splits = (0..count).map(|_| Ok(fields.take_prefixed()?.to_vec()));
+    let splits = splits.collect::<Decoded<_>>()?;
+    fields.finish()?;
+    Ok(MakeKeyspace { name, options, splits })
+}
+
+/// The reply to a call that only the leader serves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LeaderReply {
+    /// To a report.
+    Beat(BeatReply),
+    /// To a call that takes ids: the first of them.
+    Clients(u64),
+    /// To a call that makes a keyspace.
+    Done,
+}
+
+/// Encodes the reply to a call that only the leader serves.
+pub fn encode_leader_reply(reply: &Result<LeaderReply, Error>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut fields = Writer::new(&mut bytes);
+    match reply {
+        Ok(reply) => {
+            fields.put_u8(0);
+            put_leader_reply(&mut fields, reply);
+        }
+        Err(Error::Store(StoreError::Unavailable(cause))) => {
+            fields.put_u8(1);
+            fields.put_prefixed(cause.as_bytes());
+        }
+        Err(Error::Store(StoreError::NotLeader)) => fields.put_u8(2),
+        Err(Error::OldStart { node, given, last, .. }) => {
+            fields.put_u8(3);
+            fields.put_u32(*node);
+            fields.put_u64(*given);
+            fields.put_u64(*last);
+        }
+        Err(error) => {
+            fields.put_u8(4);
+            fields.put_prefixed(error.to_string().as_bytes());
+        }
+    }
+    bytes
+}
+
+fn put_leader_reply(fields: &mut Writer<'_>, reply: &LeaderReply) {
+    match reply {
+        LeaderReply::Beat(BeatReply { term, lease, next, open, moving, close }) => {
+            fields.put_u64(*term);
+            for time in [lease, next] {
+                fields.put_u32(u32::try_from(time.as_millis()).unwrap_or(u32::MAX));
+            }
+            fields.put_varint(open.len() as u64);
+            for Order { range, epoch, .. } in open {
+                fields.put_u32(range.0);
+                fields.put_u64(epoch.0);
+            }
+            put_ranges(fields, moving);
+            put_ranges(fields, close);
+        }
+        LeaderReply::Clients(first) => fields.put_u64(*first),
+        LeaderReply::Done => {}
+    }
+}
+
+/// Decodes the reply to a call of this kind, which only the leader serves.
+///
+/// # Errors
+/// The damage.
+pub fn decode_leader_reply(kind: Kind, body: &[u8]) -> Decoded<Result<LeaderReply, Error>> {
+    let mut fields = Reader::new(body);
+    let reply = match fields.take_u8()? {
+        0 => Ok(take_leader_reply(kind, &mut fields)?),
+        1 => Err(StoreError::Unavailable(fields.take_text()?).into()),
+        2 => Err(StoreError::NotLeader.into()),
+        3 => {
+            let (role, node) = (Role::Ltc, fields.take_u32()?);
+            let (given, last) = (fields.take_u64()?, fields.take_u64()?);
+            Err(Error::OldStart { role, node, given, last })
+        }
+        4 => Err(Error::Rejected(fields.take_text()?)),
+        other => return Err(fields.corruption(format!("a reply begins with {other}"))),
+    };
+    fields.finish()?;
+    Ok(reply)
+}
+
+fn take_leader_reply(kind: Kind, fields: &mut Reader<'_>) -> Decoded<LeaderReply> {
+    Ok(match kind {
+        Kind::Beat => {
+            let term = fields.take_u64()?;
+            let lease = Duration::from_millis(fields.take_u32()?.into());
+            let next = Duration::from_millis(fields.take_u32()?.into());
+            let mut open = Vec::new();
+            for _ in 0..fields.take_count(12)? {
+                let (range, epoch) = (RangeId(fields.take_u32()?), Epoch(fields.take_u64()?));
+                open.push(Order { range, epoch, term });
+            }
+            let (moving, close) = (take_ranges(fields)?, take_ranges(fields)?);
+            LeaderReply::Beat(BeatReply { term, lease, next, open, moving, close })
+        }
+        Kind::Clients => LeaderReply::Clients(fields.take_u64()?),
+        Kind::MakeKeyspace => LeaderReply::Done,
+        other => return Err(fields.corruption(format!("{other:?} is no call of the leader"))),
     })
 }

@@ -4,7 +4,8 @@ use logc::{LogRecord, Member, Part, Segment};
 use proptest::prelude::*;
 use stoc::{Epoch, RangeId};
 
-use crate::{ClusterRecord, Descriptor, KeyspaceRecord, Owner, RangeState, StocRecord};
+use crate::records::{decode_term, encode_term};
+use crate::{ClusterRecord, Descriptor, KeyspaceRecord, LtcRecord, Owner, RangeState, StocRecord};
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -27,6 +28,7 @@ fn descriptor() -> Descriptor {
         epoch: Epoch(5),
         owner: Some(Owner { ltc: 2, start: 300 }),
         state: RangeState::Leaving { target: 4 },
+        clients: 900,
         log: LogRecord { segments: vec![segment] },
         manifest: LogRecord::default(),
     }
@@ -47,21 +49,28 @@ fn records_keep_their_bytes() {
         hex(&stoc.encode()),
         "01040000000000000001edfe00000000000001030000000000000001086462343a37343031a5da9cbb"
     );
+    let place = Some("db2:7400".to_owned());
+    let ltc = LtcRecord { given: 4, place, is_draining: true };
+    assert_eq!(hex(&ltc.encode()), "01040000000000000001086462323a3734303001a80c5200");
+    assert_eq!(hex(&encode_term(3)), "01030000000000000082399f94");
+    assert_eq!(LtcRecord::decode(&ltc.encode()), Ok(ltc));
+    assert_eq!(decode_term(&encode_term(3)), Ok(3));
     let ranges = vec![RangeId(1), RangeId(7)];
     let keyspace = KeyspaceRecord { name: "users".to_owned(), options: b"abc".to_vec(), ranges };
     assert_eq!(hex(&keyspace.encode()), "010575736572730361626302010000000700000089072bab");
     assert_eq!(
         hex(&descriptor().encode()),
-        "01070000000575736572730167010170050102000000ac020304000000260101030688776655443322110201edfe0000000000000902edfe0000000000000903e8079c0802010058ae27e7"
+        "01070000000575736572730167010170050102000000ac0203040000008407260101030688776655443322110201edfe0000000000000902edfe0000000000000903e8079c080201008570b7d5"
     );
     assert_eq!(ClusterRecord::decode(&cluster.encode()), Ok(cluster));
     assert_eq!(StocRecord::decode(&stoc.encode()), Ok(stoc));
     assert_eq!(KeyspaceRecord::decode(&keyspace.encode()), Ok(keyspace));
     for state in [
-        RangeState::Created,
+        RangeState::Free,
         RangeState::Opening,
         RangeState::Serving,
         RangeState::Leaving { target: 9 },
+        RangeState::Moving { target: 9 },
         RangeState::Dropped,
     ] {
         let other = Descriptor { state, end: None, owner: None, ..descriptor() };
@@ -88,6 +97,8 @@ proptest! {
         for bytes in [bytes, versioned] {
             let _is_damaged = ClusterRecord::decode(&bytes);
             let _is_damaged = StocRecord::decode(&bytes);
+            let _is_damaged = LtcRecord::decode(&bytes);
+            let _is_damaged = decode_term(&bytes);
             let _is_damaged = KeyspaceRecord::decode(&bytes);
             let _is_damaged = Descriptor::decode(&bytes);
         }

@@ -2,12 +2,16 @@
 
 use std::time::Duration;
 
-use wire::{Address, Certified, Class, Cut, Endpoint as _, Identity, LocalNetwork, Node, Role};
+use wire::{
+    Address, Certified, Class, Cut, Endpoint as _, Identity, Kind, LocalNetwork, Node, Role,
+};
 
 use super::*;
 use crate::{
-    RemoteStore, Revision, StoreReply, StoreRequest, StoreService, decode_store_reply,
-    decode_store_request, encode_store_reply, encode_store_request,
+    Beat, BeatReply, LEASE, LeaderReply, Leases, MakeKeyspace, RemoteStore, Revision, StoreReply,
+    StoreRequest, StoreService, decode_beat, decode_clients, decode_keyspace, decode_leader_reply,
+    decode_store_reply, decode_store_request, encode_beat, encode_clients, encode_keyspace,
+    encode_leader_reply, encode_store_reply, encode_store_request,
 };
 
 const CLUSTER: u64 = 0xc1;
@@ -16,7 +20,7 @@ struct Remote {
     network: LocalNetwork,
     ends: (usize, usize),
     store: Arc<RemoteStore>,
-    _service: Arc<StoreService>,
+    service: Arc<StoreService>,
     _nodes: [Node; 2],
 }
 
@@ -44,7 +48,7 @@ impl Remote {
         let client = Node::start(client, options(role)).expect("there is a thread");
         let to = Address { role: Role::Coordinator, node: None, cookie: None, place };
         let store = Arc::new(RemoteStore::new(vec![client.channel(to, Class::Control)]));
-        Self { network, ends, store, _service: service, _nodes: [server, client] }
+        Self { network, ends, store, service, _nodes: [server, client] }
     }
 }
 
@@ -83,6 +87,57 @@ fn calls_and_results_come_back() {
             assert_eq!(decode_store_reply(kind, &encode_store_reply(&reply)), Ok(reply));
         }
     }
+}
+
+/// The calls of the leader, and the replies to them.
+#[test]
+fn calls_of_the_leader_keep_their_content() {
+    let ranges = vec![RangeId(1), RangeId(7)];
+    let (term, is_ending) = (3, true);
+    let beat = Beat { owner: owner(3), number: 9, term, is_ending, ranges: ranges.clone() };
+    assert_eq!(decode_beat(&encode_beat(&beat)), Ok(beat));
+    assert_eq!(decode_clients(&encode_clients(16)), Ok(16));
+    let (name, options) = ("users".to_owned(), b"abc".to_vec());
+    let made = MakeKeyspace { name, options, splits: vec![b"g".to_vec(), b"p".to_vec()] };
+    assert_eq!(decode_keyspace(&encode_keyspace(&made)), Ok(made));
+    let open = vec![Order { range: RangeId(2), epoch: Epoch(5), term }];
+    let (lease, next) = (Duration::from_secs(5), Duration::from_millis(50));
+    let reply = BeatReply { term, lease, next, open, moving: ranges.clone(), close: ranges };
+    for (kind, reply) in [
+        (Kind::Beat, LeaderReply::Beat(reply)),
+        (Kind::Clients, LeaderReply::Clients(300)),
+        (Kind::MakeKeyspace, LeaderReply::Done),
+    ] {
+        let errors = [
+            Error::Store(StoreError::NotLeader),
+            Error::Store(StoreError::Unavailable("a text".to_owned())),
+            Error::OldStart { role: Role::Ltc, node: 3, given: 1, last: 2 },
+            Error::Rejected("a text".to_owned()),
+        ];
+        for reply in std::iter::once(Ok(reply)).chain(errors.map(Err)) {
+            assert_eq!(decode_leader_reply(kind, &encode_leader_reply(&reply)), Ok(reply));
+        }
+    }
+}
+
+/// A client gets ids and makes keyspaces from the leader alone.
+#[test]
+fn the_leader_serves_clients() {
+    let store = local_store();
+    let coordinator = Arc::new(Coordinator::found(Arc::clone(&store), CLUSTER).expect("it is new"));
+    let remote = Remote::new(store, Role::Client);
+    let made = MakeKeyspace { name: "users".to_owned(), options: Vec::new(), splits: Vec::new() };
+    let none = Error::Store(StoreError::Unavailable("no coordinator leads".to_owned()));
+    assert_eq!(remote.store.clients(4), Err(none));
+    let leases = Leases::begin(Arc::clone(&coordinator), LEASE, || true, &Environment::real());
+    remote.service.lead(Some(Arc::new(leases.expect("the database is open"))));
+    let first = remote.store.clients(4).expect("there is a leader");
+    assert_eq!(remote.store.clients(1), Ok(first + 4));
+    assert_eq!(remote.store.make_keyspace(&made), Ok(()));
+    assert_eq!(remote.store.make_keyspace(&made), Ok(()));
+    let bad = MakeKeyspace { name: String::new(), ..made };
+    assert!(matches!(remote.store.make_keyspace(&bad), Err(Error::Rejected(_))));
+    assert_eq!(coordinator.keyspaces().map(|all| all.len()), Ok(1));
 }
 
 /// C2 and C4 hold for several coordinators over one store behind a network.

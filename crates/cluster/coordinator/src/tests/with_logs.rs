@@ -8,7 +8,7 @@ use logc::{Closing, Error, Setup, Stocs};
 use stoc::{DirectLink, Epoch, Kind, Limits, Link, RangeId, Stoc};
 
 use super::{coordinator, db, owner};
-use crate::{Coordinator, Event, RangeLogs};
+use crate::{Coordinator, RangeLogs};
 
 const RANGE: RangeId = RangeId(1);
 
@@ -95,7 +95,6 @@ fn logs_of_a_range_belong_to_the_owner_of_its_epoch() {
     assert_eq!(opened.err(), Some(fenced));
     // Other changes of the range do not disturb its logs.
     coordinator.serve(RANGE, second).expect("it is opening");
-    let moved = coordinator.change_range(RANGE, |range| range.apply(Event::Leave { target: 1 }));
-    moved.expect("it serves");
+    coordinator.move_range(RANGE, 1).expect("it serves");
     new.iter().for_each(|log| log.begin_file(2).expect("the epoch is the same"));
 }

@@ -152,6 +152,7 @@ impl Driver {
         }
         if let Some(channel) = self.channels.get_mut(&channel) {
             *channel.handle.peer.lock() = Some(from);
+            *channel.handle.refused.lock() = None;
             channel.state = State::Open(id, version);
             (channel.credit, channel.failures) = (credit.max(1), 0);
         }
