@@ -7,8 +7,9 @@
 //!             ──> coordinator: the range is served
 //! ```
 //!
-//! A range is an unchanged [`thermocline::Db`] on a device whose files are on StoCs.
-//! [`LocalCluster`] has all components of a cluster in one process and one directory.
+//! [`RangeService`] serves the requests of clients, and [`Beats`] has the coordinator decide which
+//! ranges this process has. A range is an unchanged [`thermocline::Db`] on a device whose files are
+//! on StoCs. [`LocalCluster`] has all components of a cluster in one process and one directory.
 //!
 //! # Invariants
 //! - R1. *Owner.* A range is served only after the coordinator has given it a new epoch, both logs
@@ -16,21 +17,36 @@
 //! - R2. *Close.* A close closes the databases, and ends calls that wait for StoCs for too long.
 //!   StoCs have all acknowledged writes already.
 //!
+//! - R3. *Orders.* A process of a cluster opens a range by an order of the coordinator ([`Beats`]).
+//!   It reports the range from the order on until the coordinator has noted that it is closed.
+//! - R4. *Reads.* A reply to a read leaves if the lease of the LTC covered the range after the
+//!   value was read.
+//! - R5. *Acknowledgement.* A reply leaves when all writes that it shows are acknowledged.
+//! - R6. *Once.* A write of a client is executed once, also if it is repeated at another owner. (T1
+//!   and T2 of `results.rs`)
+//!
 //! # Not there yet
-//! Leases, moves, result tables, and requests of other processes.
+//! Splits and merges, and a memory that moves between ranges.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
+mod acks;
+mod beats;
 mod check;
 mod error;
+mod lease;
 mod local_cluster;
 mod local_stocs;
 mod ltc;
 mod marker;
 mod memory;
 mod remote_stocs;
+mod results;
+mod served;
+mod service;
 #[cfg(test)]
 mod tests;
 
+pub use beats::{Beats, ServeOptions};
 pub use check::{ClusterReport, check, is_cluster};
 pub use error::{Error, Result};
 pub use local_cluster::{LocalCluster, Options};
@@ -38,3 +54,4 @@ pub use logc::Closing;
 pub use ltc::{Ltc, RangeOptions};
 pub use marker::decode_marker;
 pub use remote_stocs::RemoteStocs;
+pub use service::RangeService;

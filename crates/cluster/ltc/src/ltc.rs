@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use coordinator::{Coordinator, Owner, RangeLogs};
+use coordinator::{Coordinator, Descriptor, Order, Owner, RangeLogs};
 use environment::Environment;
 use logc::{Closing, Setup, Stocs};
 use scatter::RangeDevice;
-use stoc::RangeId;
+use stoc::{Epoch, RangeId};
 use sync::Mutex;
 use thermocline::Db;
 
@@ -76,7 +76,67 @@ impl Ltc {
         Self { coordinator, stocs, owner, options, environment, ranges, closing }
     }
 
-    /// Opens a range, and serves it. (R1)
+    /// Returns how the coordinator knows this LTC.
+    pub fn owner(&self) -> Owner {
+        self.owner
+    }
+
+    /// Opens a range by an order of the coordinator. (R1)
+    ///
+    /// It waits as long as too few StoCs are there for an append, until `closing` is closed.
+    ///
+    /// # Errors
+    /// As [`Ltc::open`]; [`coordinator::Error::OldOrder`].
+    pub(crate) fn open_ordered(
+        &self,
+        order: Order,
+        options: thermocline::Options,
+        closing: Closing,
+    ) -> Result<(Descriptor, Db)> {
+        let taken = self.coordinator.take_ordered(order, self.owner)?;
+        let opened = self.open_taken((order.range, taken.epoch), options, closing)?;
+        let db = opened.db.clone();
+        self.ranges.lock().insert(order.range, Arc::new(opened));
+        Ok((taken, db))
+    }
+
+    /// Writes what the memtables of a range have to tables.
+    ///
+    /// # Errors
+    /// The database's.
+    pub(crate) fn flush(&self, range: RangeId) -> Result<()> {
+        let found = self.ranges.lock().get(&range).map(Arc::clone);
+        found.map_or(Ok(()), |found| Ok(found.db.flush()?))
+    }
+
+    /// Ends the calls of a range that wait for StoCs. Nothing is written any more.
+    pub(crate) fn close_device(&self, range: RangeId) {
+        let found = self.ranges.lock().get(&range).map(Arc::clone);
+        found.iter().for_each(|found| found.device.close());
+    }
+
+    /// Closes a range. (R2)
+    ///
+    /// # Errors
+    /// The database's. It is closed nevertheless.
+    pub(crate) fn close_range(&self, range: RangeId) -> Result<()> {
+        let Some(found) = self.ranges.lock().remove(&range) else { return Ok(()) };
+        let closed = found.db.close();
+        found.device.close();
+        Ok(closed?)
+    }
+
+    /// Returns the handle that ends all calls which wait for StoCs.
+    pub(crate) fn closing(&self) -> &Closing {
+        &self.closing
+    }
+
+    /// Ends all calls that wait for StoCs. Nothing is written any more.
+    pub fn abandon(&self) {
+        self.closing.close();
+    }
+
+    /// Opens a range that no other process may have, and serves it. (R1)
     ///
     /// It waits as long as too few StoCs are there for an append, until the LTC is closed.
     ///
@@ -84,7 +144,8 @@ impl Ltc {
     /// Those of the coordinator, of the logs and of the database.
     pub fn open(&self, range: RangeId, options: thermocline::Options) -> Result<Db> {
         let taken = self.coordinator.take(range, self.owner)?;
-        let opened = self.open_taken(range, taken.epoch, options)?;
+        let closing = self.closing.child();
+        let opened = self.open_taken((range, taken.epoch), options, closing)?;
         let db = opened.db.clone();
         self.ranges.lock().insert(range, Arc::new(opened));
         Ok(db)
@@ -92,9 +153,9 @@ impl Ltc {
 
     fn open_taken(
         &self,
-        range: RangeId,
-        epoch: stoc::Epoch,
+        (range, epoch): (RangeId, Epoch),
         options: thermocline::Options,
+        closing: Closing,
     ) -> Result<Range> {
         let logs = Setup {
             range,
@@ -106,7 +167,7 @@ impl Ltc {
             slow: self.options.slow,
             backlog_bytes: BACKLOG_BYTES,
             environment: self.environment.clone(),
-            closing: self.closing.clone(),
+            closing,
         };
         let device = scatter::open(&scatter::Options { logs, copies: self.options.copies });
         let device = device.map_err(|cause| Error::Files { range, cause })?;

@@ -1,4 +1,4 @@
-//! The division of the memory between keyspaces.
+//! The division of the memory between keyspaces, and between ranges.
 
 use thermocline::Options;
 
@@ -23,9 +23,27 @@ pub(crate) fn of_keyspace(memory_bytes: u64, before: usize) -> Option<u64> {
     None
 }
 
+/// Returns the memory of a range, if others have `taken`. It is a quarter of the rest, and at least
+/// the least memory. Returns none if the rest is less.
+pub(crate) fn of_range(memory_bytes: u64, taken: u64) -> Option<u64> {
+    let left = memory_bytes.checked_sub(taken)?;
+    (left >= LEAST).then(|| (left / 4).max(LEAST))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranges_share_the_memory() {
+        let (mut taken, mut count) = (0, 0);
+        while let Some(memory) = of_range(256 << 20, taken) {
+            assert!(memory >= LEAST);
+            (taken, count) = (taken + memory, count + 1);
+        }
+        assert!(taken <= 256 << 20 && count >= 8, "{count} ranges have {taken} bytes");
+        assert_eq!(of_range(LEAST, 1), None);
+    }
 
     #[test]
     fn keyspaces_share_the_memory() {

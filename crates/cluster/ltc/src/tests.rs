@@ -3,6 +3,9 @@
 mod crash;
 mod faults;
 mod remote;
+mod results;
+mod serving;
+mod world;
 
 use std::sync::Arc;
 

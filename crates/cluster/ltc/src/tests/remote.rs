@@ -1,43 +1,16 @@
 //! Ranges over StoCs and a coordinator of other processes, behind a network that is cut.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use coordinator::{Coordinator, LocalStore, Owner, RemoteStore, StoreService};
+use coordinator::Owner;
 use logc::Closing;
 use rand::RngExt;
-use stoc::{Limits, RangeId, Stoc, StocService};
-use thermocline::Db;
-use wire::{Address, Certified, Class, Cut, Endpoint as _, Identity, LocalNetwork, Node, Role};
+use stoc::RangeId;
+use wire::{Cut, Identity, Role};
 
+use super::world::{Process, STOCS, StocProcess, World, identity, process};
 use super::*;
 use crate::{Ltc, RangeOptions, RemoteStocs};
-
-const CLUSTER: u64 = 0xc1;
-const STOCS: u32 = 5;
-
-/// A node of the network with its endpoint.
-struct Process {
-    node: Arc<Node>,
-    endpoint: usize,
-    /// The address at which it listens, if it does.
-    place: String,
-}
-
-/// A StoC, and its storage.
-struct StocProcess {
-    device: Arc<dyn Device>,
-    running: Option<(Process, Arc<StocService>)>,
-}
-
-/// A coordinator and StoCs behind a network.
-struct World {
-    network: LocalNetwork,
-    stocs: BTreeMap<u32, StocProcess>,
-    coordinator: Process,
-    _service: Arc<StoreService>,
-    _db: Db,
-}
 
 /// An LTC that serves one range.
 struct Serving {
@@ -48,102 +21,7 @@ struct Serving {
     closing: Closing,
 }
 
-fn node_options(identity: Identity) -> wire::Options {
-    let mut options = wire::Options::new(identity, Environment::real());
-    options.silence = Duration::from_millis(600);
-    options
-}
-
-fn process(
-    network: &LocalNetwork,
-    identity: Identity,
-    handler: Option<Arc<dyn wire::Handler>>,
-) -> Process {
-    let Identity { cluster, role, node, .. } = identity;
-    let mut endpoint = network.endpoint(Certified { cluster, role, node: Some(node) });
-    let id = endpoint.id();
-    let place = match handler {
-        Some(_) => endpoint.listen(&format!("{role}:0")).expect("the port is free"),
-        None => String::new(),
-    };
-    let options = wire::Options { handler, ..node_options(identity) };
-    let node = Arc::new(Node::start(endpoint, options).expect("there is a thread"));
-    Process { node, endpoint: id, place }
-}
-
-fn identity(role: Role, node: u32) -> Identity {
-    Identity { cluster: CLUSTER, role, node, cookie: 0, incarnation: 0 }
-}
-
 impl World {
-    fn new() -> Self {
-        let network = LocalNetwork::default();
-        let options =
-            thermocline::Options { memory_bytes: 32 << 20, ..thermocline::Options::default() };
-        let db = Db::open_on(device::memory(), "coordinator", options).expect("memory takes it");
-        let store = Arc::new(LocalStore::open(db.clone()).expect("memory takes it"));
-        let service = StoreService::new(store, &Environment::real()).expect("there are threads");
-        let service = Arc::new(service);
-        let of_coordinator = identity(Role::Coordinator, 1);
-        let coordinator = process(&network, of_coordinator, Some(Arc::clone(&service) as _));
-        let stoc = |number| (number, StocProcess { device: device::memory(), running: None });
-        let stocs = (1..=STOCS).map(stoc).collect();
-        let mut world = Self { network, stocs, coordinator, _service: service, _db: db };
-        let first = process(&world.network, identity(Role::Admin, 1), None);
-        let found = Coordinator::found(world.store(&first.node), CLUSTER);
-        let made = found.and_then(|found| found.create_keyspace("data", b"", &[]));
-        assert_eq!(made.map(|made| made.ranges), Ok(vec![RangeId(1)]));
-        (1..=STOCS).for_each(|number| world.start_stoc(number));
-        world
-    }
-
-    fn store(&self, node: &Node) -> Arc<RemoteStore> {
-        let place = self.coordinator.place.clone();
-        let to = Address { role: Role::Coordinator, node: None, cookie: None, place };
-        Arc::new(RemoteStore::new(vec![node.channel(to, Class::Control)]))
-    }
-
-    fn coordinator(&self, node: &Node) -> Arc<Coordinator> {
-        Arc::new(Coordinator::join(self.store(node), CLUSTER).expect("it can be reached"))
-    }
-
-    /// Starts a StoC on its storage.
-    fn start_stoc(&mut self, number: u32) {
-        let client = process(&self.network, identity(Role::Stoc, number), None);
-        let coordinator = self.coordinator(&client.node);
-        let start = coordinator.begin_stoc(number).expect("it can be reached");
-        let options = stoc::Options {
-            cluster: CLUSTER,
-            node: number,
-            incarnation: start.incarnation,
-            last_incarnation: start.last_incarnation,
-            limits: Limits::default(),
-            environment: Environment::real(),
-        };
-        let Some(stoc) = self.stocs.get_mut(&number) else { return };
-        let opened = Stoc::open(Arc::clone(&stoc.device), &options).expect("memory takes it");
-        let of_stoc = opened.identity();
-        let service = StocService::new(Arc::new(opened), 3, &Environment::real());
-        let service = Arc::new(service.expect("there are threads"));
-        let named = Identity {
-            cookie: of_stoc.cookie,
-            incarnation: of_stoc.incarnation,
-            ..identity(Role::Stoc, number)
-        };
-        let process = process(&self.network, named, Some(Arc::clone(&service) as _));
-        let noted = coordinator.complete_stoc(of_stoc, Some(&process.place));
-        assert_eq!(noted, Ok(false));
-        stoc.running = Some((process, service));
-    }
-
-    /// Ends a StoC in the midst of its work.
-    fn stop_stoc(&mut self, number: u32) {
-        let running = self.stocs.get_mut(&number).and_then(|stoc| stoc.running.take());
-        let Some((process, service)) = running else { return };
-        process.node.stop();
-        service.stop();
-    }
-
     /// Has an LTC take the range, whether another one has it or not.
     fn serve(&self, ltc: u32, start: u64) -> crate::Result<Serving> {
         let named = Identity { incarnation: start, ..identity(Role::Ltc, ltc) };
