@@ -1,7 +1,7 @@
 //! Fuzzes the decoders of the records of a coordinator.
 #![no_main]
 
-use coordinator::{ClusterRecord, Descriptor, KeyspaceRecord, StocRecord};
+use coordinator::{ClusterRecord, Descriptor, KeyspaceRecord, LtcRecord, StocRecord};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
@@ -13,6 +13,9 @@ fuzz_target!(|input: &[u8]| {
     }
     if let Ok(record) = StocRecord::decode(&bytes) {
         assert_eq!(StocRecord::decode(&record.encode()), Ok(record));
+    }
+    if let Ok(record) = LtcRecord::decode(&bytes) {
+        assert_eq!(LtcRecord::decode(&record.encode()), Ok(record));
     }
     if let Ok(record) = KeyspaceRecord::decode(&bytes) {
         assert_eq!(KeyspaceRecord::decode(&record.encode()), Ok(record));

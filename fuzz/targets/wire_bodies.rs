@@ -21,6 +21,25 @@ fuzz_target!(|input: &[u8]| {
         let (kind, body) = coordinator::encode_store_request(&request);
         assert_eq!(coordinator::decode_store_request(kind, &body), Ok(request));
     }
+    if let Ok(reply) = coordinator::decode_leader_reply(kind, body) {
+        let again =
+            coordinator::decode_leader_reply(kind, &coordinator::encode_leader_reply(&reply));
+        assert_eq!(again, Ok(reply));
+    }
+    if let Ok(beat) = coordinator::decode_beat(body) {
+        assert_eq!(coordinator::decode_beat(&coordinator::encode_beat(&beat)), Ok(beat));
+    }
+    if let Ok(made) = coordinator::decode_keyspace(body) {
+        assert_eq!(coordinator::decode_keyspace(&coordinator::encode_keyspace(&made)), Ok(made));
+    }
+    if let Ok((range, request)) = client::decode_range_request(kind, body) {
+        let body = [&range.0.to_le_bytes()[..], &client::encode_range_request(&request)].concat();
+        assert_eq!(client::decode_range_request(kind, &body), Ok((range, request)));
+    }
+    if let Ok(reply) = client::decode_range_reply(kind, body) {
+        let again = client::decode_range_reply(kind, &client::encode_range_reply(&reply));
+        assert_eq!(again, Ok(reply));
+    }
     if let Ok(reply) = coordinator::decode_store_reply(kind, body) {
         let again = coordinator::decode_store_reply(kind, &coordinator::encode_store_reply(&reply));
         assert_eq!(again, Ok(reply));

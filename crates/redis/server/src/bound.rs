@@ -6,6 +6,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use client::Cluster;
 use mio::net::TcpListener;
 use thermocline::Db;
 use thermocline::environment::Environment;
@@ -16,6 +17,7 @@ use crate::options::Options;
 use crate::server::{Error, Server, check, listen};
 use crate::store::Durable;
 use crate::store::database::Database;
+use crate::store::gateway::Gateway;
 use crate::store::ranges::{Databases, Ranges};
 
 /// Options that were checked, and ports that no other process can take. Clients may connect
@@ -75,6 +77,19 @@ impl Bound {
         let store = Ranges::new(databases, self.options.durability, self.options.engine);
         let store = Arc::new(store.map_err(|error| Error::Keyspace(error.to_string()))?);
         self.serve_on(store, environment, registry)
+    }
+
+    /// Serves the numbered databases of a cluster. Other gateways may serve them, too.
+    ///
+    /// # Errors
+    /// The operating system refused a thread or a poll.
+    pub fn serve_cluster(
+        self,
+        cluster: Cluster,
+        registry: Registry,
+        environment: Environment,
+    ) -> Result<Server, Error> {
+        self.serve_on(Arc::new(Gateway::new(cluster)), environment, registry)
     }
 
     /// Serves `store`.

@@ -25,6 +25,7 @@
 
 mod accept;
 mod command_threads;
+mod commits;
 mod lookups;
 mod mailbox;
 mod walker;

@@ -133,6 +133,7 @@ impl Server {
         let last = store.last();
         let shared = Arc::new(Shared {
             gate: Gate::new(options.threads, store.pause_expiry()),
+            is_gateway: store.remote().is_some(),
             store,
             settings: Settings::new(&options),
             keys: KeyTables {
@@ -183,6 +184,11 @@ impl Server {
         self.spawn_helper("next-to-others", run)?;
         let shared = Arc::clone(&self.shared);
         self.spawn_helper("writes", move || shared.threads.command_threads.writes.run(&shared))?;
+        if self.shared.is_gateway {
+            let shared = Arc::clone(&self.shared);
+            let run = move || shared.threads.command_threads.commits.run(&shared);
+            self.spawn_helper("commits", run)?;
+        }
         if let Some(listener) = metrics_listener {
             let page = MetricsPage::new(Arc::clone(&self.shared), listener)?;
             self.spawn_helper("metrics", move || page.run())?;

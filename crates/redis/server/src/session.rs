@@ -124,9 +124,17 @@ impl Session {
 /// The keys that a connection watches.
 #[derive(Debug, Default)]
 pub(crate) struct Watched {
-    /// Each with the expiry of its value.
-    places: HashMap<(DbIndex, Vec<u8>), Option<u64>>,
+    places: HashMap<(DbIndex, Vec<u8>), Place>,
     memory_bytes: usize,
+}
+
+/// A watched key, when it was added.
+#[derive(Debug, Default)]
+struct Place {
+    /// The expiry of its value.
+    expiry_ms: Option<u64>,
+    /// Its stored value, if the store is of other processes.
+    stored: Option<Option<Vec<u8>>>,
 }
 
 impl Watched {
@@ -138,7 +146,7 @@ impl Watched {
     pub(crate) fn insert(&mut self, db: DbIndex, key: &[u8]) -> bool {
         let is_new = !self.places.contains_key(&(db, key.to_vec()));
         if is_new {
-            self.places.insert((db, key.to_vec()), None);
+            self.places.insert((db, key.to_vec()), Place::default());
             // The key is kept twice.
             self.memory_bytes += 2 * key.len() + Self::OVERHEAD_BYTES;
         }
@@ -147,13 +155,31 @@ impl Watched {
 
     /// Remembers the expiry of the value of a key that is there.
     pub(crate) fn note_expiry(&mut self, db: DbIndex, key: &[u8], expiry_ms: Option<u64>) {
-        self.places.insert((db, key.to_vec()), expiry_ms);
+        let place = self.places.entry((db, key.to_vec())).or_default();
+        place.expiry_ms = expiry_ms;
+    }
+
+    /// Remembers the stored value of a key that is there, if none is remembered.
+    pub(crate) fn note_stored(&mut self, db: DbIndex, key: &[u8], stored: Option<&[u8]>) {
+        let Some(place) = self.places.get_mut(&(db, key.to_vec())) else { return };
+        if place.stored.is_none() {
+            self.memory_bytes += stored.map_or(0, <[u8]>::len);
+            place.stored = Some(stored.map(<[u8]>::to_vec));
+        }
+    }
+
+    /// Returns the keys, and the stored values that are remembered.
+    pub(crate) fn stored(&self) -> impl Iterator<Item = (DbIndex, &[u8], Option<Option<&[u8]>>)> {
+        self.places.iter().map(|((db, key), place)| {
+            (*db, key.as_slice(), place.stored.as_ref().map(Option::as_deref))
+        })
     }
 
     /// Returns whether a key that had not expired when it was added has expired since, unless it
     /// was written.
     pub(crate) fn is_expired(&self, now_ms: u64) -> bool {
-        self.places.values().flatten().any(|expiry_ms| *expiry_ms <= now_ms)
+        let mut ends = self.places.values().filter_map(|place| place.expiry_ms);
+        ends.any(|expiry_ms| expiry_ms <= now_ms)
     }
 
     /// Bytes of memory that they take, wherever they are kept.

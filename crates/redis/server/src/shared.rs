@@ -28,6 +28,8 @@ pub(crate) use threads::Threads;
 /// The server behind its connections. One per [`crate::Server`].
 pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Durable>,
+    /// Whether the data is in other processes ([`Durable::remote`]).
+    pub(crate) is_gateway: bool,
     pub(crate) environment: Environment,
     /// The options at the server's start.
     pub(crate) options: Options,

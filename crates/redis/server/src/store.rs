@@ -2,6 +2,7 @@
 
 pub(crate) mod database;
 mod figures;
+pub(crate) mod gateway;
 pub(crate) mod known;
 pub(crate) mod ranges;
 pub(crate) mod reads;
@@ -163,6 +164,37 @@ pub(crate) trait Store {
     fn clear(&self, db: DbIndex) -> Result<SeqNo, StoreError>;
 }
 
+/// Writes that are made if keys still have the values that were read.
+#[derive(Debug, Default)]
+pub(crate) struct Commit {
+    pub(crate) db: DbIndex,
+    /// Keys and the stored values that they must have, none for an absent key.
+    pub(crate) expects: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    pub(crate) steps: Vec<Step>,
+}
+
+/// The reaction to values that were read, in the order of their keys. It may be called on any
+/// thread.
+pub(crate) type OnRead = Box<dyn FnOnce(Result<Vec<Option<Vec<u8>>>, StoreError>) + Send>;
+
+/// The reaction to the end of a commit: whether all keys had their values. It may be called on any
+/// thread.
+pub(crate) type OnCommitted = Box<dyn FnOnce(Result<bool, StoreError>) + Send>;
+
+/// A store of other processes, which are also used by other servers: commands that write are
+/// committed by comparing the values that they have read. No call waits.
+pub(crate) trait Remote: Send + Sync {
+    /// Reads the stored values of keys.
+    fn read(&self, db: DbIndex, keys: Vec<Vec<u8>>, on_read: OnRead);
+
+    /// Makes the steps of a commit, all or none, if all expected values are the present ones. They
+    /// are durable when `on_committed` is called.
+    fn commit(&self, commit: Commit, on_committed: OnCommitted);
+
+    /// Divides keys by the places that have them. A commit has the keys of one place.
+    fn places(&self, db: DbIndex, keys: &[&[u8]]) -> Vec<Vec<usize>>;
+}
+
 /// A [`Store`] with a disk behind it.
 pub(crate) trait Durable: Store + Send + Sync {
     /// Returns a store session at database `db` for up to `depth` lookups under way, which rings
@@ -174,6 +206,11 @@ pub(crate) trait Durable: Store + Send + Sync {
         depth: usize,
         bell: &Arc<Doorbell>,
     ) -> Result<Box<dyn session::StoreSession>, StoreError>;
+
+    /// Returns the store of other processes, if it is one.
+    fn remote(&self) -> Option<&dyn Remote> {
+        None
+    }
 
     /// Whether each database has its own log, so that no write or transaction is in two of them.
     fn are_apart(&self) -> bool {

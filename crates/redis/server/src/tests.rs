@@ -10,6 +10,7 @@ mod cold;
 mod commands;
 mod database;
 mod figures;
+mod gateways;
 mod limits;
 pub(crate) mod map_store;
 mod memory;

@@ -139,6 +139,8 @@ pub fn execute_rows(
     store.close().map_err(RunError::Store)?;
     // Some stores close when nothing holds them any more.
     drop(store);
+    // The load's versions are written from a copy, which is no memory of the store.
+    drop(group);
     if let Some(loaded) = loaded.filter(|_| first.is_in_place) {
         loaded.put_back(&dir.0, &plan)?;
     }

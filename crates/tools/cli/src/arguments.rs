@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::byte_string::Encoding;
 use crate::commands::{ClusterCommand, FlexspaceCommand};
-use crate::config::{LoadFlags, MemberFlags, ServerFlags, StoreFlags};
+use crate::config::{LoadFlags, LtcFlags, MemberFlags, ServerFlags, StoreFlags};
 
 const AFTER_HELP: &str = "\
 Settings are taken from a TOML file (--config or THERMOCLINE_CONFIG), then from variables
@@ -82,6 +82,8 @@ pub(crate) enum Command {
     Cluster(ClusterCommand),
     /// Run a StoC: a process of a cluster that stores files
     Stoc(With<StocProcess>),
+    /// Run an LTC of a cluster, which serves ranges
+    Ltc(With<LtcProcess>),
     /// Run a coordinator: the process of a cluster that keeps its records
     Coordinator(With<Component>),
     /// Measure stores: workloads, verification, reports
@@ -133,6 +135,13 @@ pub(crate) struct StocProcess {
     pub(crate) start_empty: bool,
     #[command(flatten)]
     pub(crate) settings: MemberFlags,
+}
+
+/// An LTC.
+#[derive(Debug, Args)]
+pub(crate) struct LtcProcess {
+    #[command(flatten)]
+    pub(crate) settings: LtcFlags,
 }
 
 /// A process of a cluster.
@@ -363,6 +372,16 @@ pub(crate) struct Serve {
     /// The database's directory; made if it is not there
     #[arg(long, value_name = "DIR", default_value = "./data")]
     pub(crate) dir: PathBuf,
+    /// Serve a cluster in the place of a directory: the addresses of its coordinators, with commas
+    /// between them
+    #[arg(long, value_name = "HOST:PORT,...", conflicts_with = "dir")]
+    pub(crate) cluster: Option<String>,
+    /// With --cluster: directory of ca.pem, and of client-NODE.pem or client.pem with its key
+    #[arg(long, value_name = "DIR", default_value = "./certs")]
+    pub(crate) certificates: PathBuf,
+    /// With --cluster: number of this process among the clients
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub(crate) node: u32,
     /// If the port is taken, use the next one that is free, and print it
     #[arg(long)]
     pub(crate) next_free_port: bool,

@@ -17,10 +17,12 @@ mod settings;
 mod tests;
 mod values;
 
-pub(crate) use flags::{LoadFlags, MemberFlags, ServerFlags, StoreFlags};
+pub(crate) use flags::{LoadFlags, LtcFlags, MemberFlags, ServerFlags, StoreFlags};
 #[cfg(feature = "cluster")]
 pub(crate) use layers::Member;
 pub use layers::parse_file;
 pub(crate) use layers::{Effective, Flags, Origin};
 pub(crate) use settings::Scope;
 pub(crate) use values::duration;
+#[cfg(feature = "cluster")]
+pub(crate) use values::hosts_and_ports;

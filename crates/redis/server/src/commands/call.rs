@@ -1,5 +1,7 @@
 //! One command being executed: everything a handler may use.
 
+use std::cell::RefCell;
+
 use thermocline::SeqNo;
 use thermocline::environment::Monotonic;
 
@@ -14,7 +16,7 @@ use crate::stats::Tally;
 use crate::store::known::Known;
 use crate::store::session::StoreRead;
 use crate::store::walks::Slice;
-use crate::store::{Store, StoreError};
+use crate::store::{Step, Store, StoreError};
 
 /// A command's execution.
 pub(crate) struct Call<'a> {
@@ -69,6 +71,8 @@ pub(crate) struct Alone<'a> {
     pub(crate) known: &'a Known,
     /// The gate, if other commands may read until it writes.
     pub(crate) reservation: Option<&'a Reservation<'a>>,
+    /// The place for its writes, if the store commits them later.
+    pub(crate) commit: Option<&'a RefCell<Option<Vec<Step>>>>,
 }
 
 impl Alone<'_> {
@@ -129,6 +133,11 @@ impl Call<'_> {
             waits_for_room: false,
             begun: None,
         }
+    }
+
+    /// Whether the store commits the writes of the command later.
+    pub(crate) fn commits_later(&self) -> bool {
+        matches!(self.read_mode, ReadMode::Alone(Alone { commit: Some(_), .. }))
     }
 
     /// Writes the error reply of command `index`, if there is such a command, and counts it.

@@ -40,6 +40,13 @@ impl Command {
         self.keys.first > 0 && !self.flags.has(Flags::ALONE) && !self.keys.is_several(arg_count)
     }
 
+    /// Whether a store of other processes commits it: it writes, or its keys are to be read
+    /// together.
+    pub(crate) fn is_committed(&self, arg_count: usize) -> bool {
+        let has_keys = self.flags.has(Flags::WRITE) || self.keys.is_several(arg_count);
+        !self.flags.has(Flags::THREAD) && (has_keys || self.flags.has(Flags::ALONE))
+    }
+
     /// Whether it may run while a command that is alone has reserved the gate, unless it has to be
     /// alone itself. A walk is read outside of the gate.
     pub(crate) fn may_pass(&self, gate: &Gate) -> bool {

@@ -279,6 +279,9 @@ fn check(call: &Call<'_>, command: &Command) -> Outcome {
 #[inline]
 fn run(call: &mut Call<'_>, command: &Command, pass: &mut Pass<'_>) -> Outcome {
     let arg_count = call.args.len();
+    if call.shared.is_gateway && command.is_committed(arg_count) {
+        return Err(Failure::Parked(Purpose::Commit));
+    }
     let is_alone = command.flags.has(Flags::ALONE) || command.keys.is_several(arg_count);
     let args_max = if command.keys.first > 0 { ARGS_MAX } else { ARGS_WITHOUT_KEYS_MAX };
     if !is_alone && !command.flags.has(Flags::THREAD) && arg_count <= args_max {
@@ -312,7 +315,7 @@ fn run_short(
         if !plan.try_read(call.store, call.scratch)? {
             return Err(Failure::Parked(Purpose::ThreadAlone));
         }
-        run_alone(call, command, Alone { known: &plan.known, reservation: None })
+        run_alone(call, command, Alone { known: &plan.known, reservation: None, commit: None })
     });
     ran.unwrap_or(long)
 }
@@ -324,7 +327,7 @@ fn run_alone(call: &mut Call<'_>, command: &Command, alone: Alone<'_>) -> Outcom
     let outcome = if command.flags.has(Flags::ALONE) {
         // EXEC and the like make their own transactions.
         (command.handler)(&mut inner)
-    } else if command.has_one_key(args.len()) {
+    } else if command.has_one_key(args.len()) && alone.commit.is_none() {
         // It is one write already.
         alone.close();
         if command.flags.has(Flags::WRITE) {
@@ -354,6 +357,10 @@ pub(crate) fn atomically(
     let args = call.args;
     work(&mut call.within(&transaction, args))?;
     if transaction.is_empty() {
+        return Ok(());
+    }
+    if let Some(commit) = alone.and_then(|alone| alone.commit) {
+        commit.replace(Some(transaction.into_steps()));
         return Ok(());
     }
     // Others read until the store has room. A loop must not wait for it.

@@ -22,7 +22,7 @@ use thermocline::Expiring;
 use super::command::Command;
 use super::connection::parse_db;
 use super::flags::Flags;
-use super::{COMMANDS, set};
+use super::{COMMANDS, Failure, set};
 use crate::client_memory::ClientMemory;
 use crate::protocol::Args;
 use crate::protocol::number::parse_i64;
@@ -103,6 +103,33 @@ impl Plan {
         }
         plan.known.sort();
         plan
+    }
+
+    /// Plans a command that a store of other processes commits. The plan has the keys that it
+    /// reads, and the keys that its client watches.
+    ///
+    /// # Errors
+    /// They are too many.
+    pub(crate) fn of_commit(
+        command: &Command,
+        args: Args<'_>,
+        session: &Session,
+    ) -> Result<Self, Failure> {
+        let mut plan = Self { is_simple: true, keeps_values: true, ..Self::default() };
+        match session.queue.as_ref().filter(|_| command.name == "exec") {
+            Some(queue) => {
+                plan.add_queue(queue, session.db, false);
+                session.watched.stored().for_each(|(db, key, _)| plan.known.want(db, key));
+            }
+            None => plan.add(command, args, session.db),
+        }
+        if plan.known.len() >= READ_BEFORE_MAX {
+            return Err(Failure::made(format!(
+                "ERR a command over the data of a cluster has fewer than {READ_BEFORE_MAX} keys"
+            )));
+        }
+        plan.known.sort();
+        Ok(plan)
     }
 
     /// Whether a loop may run the command if memory has the values.
@@ -234,7 +261,8 @@ impl Plan {
         if self.keeps_values { value.len() } else { value.len().min(Expiring::TRAILER_BYTES_MAX) }
     }
 
-    fn set(&mut self, index: usize, value: Option<&[u8]>) {
+    /// Notes the value of a key.
+    pub(crate) fn set(&mut self, index: usize, value: Option<&[u8]>) {
         // A damaged value is shown unchanged: its readers get the error.
         let stored = value.filter(|_| !self.keeps_values).map(Expiring::decode);
         match stored {

@@ -85,9 +85,9 @@ pub(crate) fn exec(call: &mut Call<'_>) -> Outcome {
         (call.session.db, call.session.resp3) = (db, resp3);
         call.reply.set_resp3(resp3);
     }
-    if matches!(outcome, Err(Failure::Parked(_))) {
-        // It runs again on a thread. Until here the command was alone, so only its own changes,
-        // which were not written, have touched keys that the client watches.
+    if matches!(outcome, Err(Failure::Parked(_))) || call.commits_later() {
+        // It may run again. Until here the command was alone, so only its own changes, which were
+        // not written, have touched keys that the client watches; or the commit compares them.
         if let Some((watched, changed)) = watches {
             changed.store(false, Relaxed);
             (call.session.watched, call.session.changed) = (watched, changed);

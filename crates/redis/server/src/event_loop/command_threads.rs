@@ -9,7 +9,9 @@
 //! 4. A third one runs commands on one key whose write would have to wait: for room in the engine,
 //!    for a shorter journal, or for a lock. It waits for room before it enters the gate, runs the
 //!    command there, and leaves it.
-//! 5. The reply and the state come back as a letter ([`Ran`]).
+//! 5. If the data is in other processes, a fourth one runs commands that write
+//!    ([`super::commits`]).
+//! 6. The reply and the state come back as a letter ([`Ran`]).
 //!
 //! # Invariants
 //! - T1. A loop never waits for a command of a thread. Only connections whose next command may not
@@ -27,6 +29,7 @@ use std::time::Duration;
 
 use thermocline::sync::locks::{Condvar, Mutex, MutexGuard};
 
+use super::commits::{Commits, Input};
 use super::{Asker, Letter, SCRATCH_BYTES_KEPT};
 use crate::commands::dispatch::run_on_thread;
 use crate::commands::flags::Flags;
@@ -107,6 +110,7 @@ pub(crate) struct CommandThreads {
     pub(crate) alone: JobQueue,
     pub(crate) next_to_others: JobQueue,
     pub(crate) writes: JobQueue,
+    pub(crate) commits: Commits,
 }
 
 impl CommandThreads {
@@ -115,6 +119,7 @@ impl CommandThreads {
         match job.parked.purpose {
             Purpose::ThreadAlone => self.alone.push(job),
             Purpose::Write => self.writes.push(job),
+            Purpose::Commit => self.commits.add(Input::Job(Box::new(job))),
             _ => self.next_to_others.push(job),
         }
     }
@@ -236,6 +241,7 @@ impl Job {
         let read_mode = alone.as_ref().map(|(before, reservation)| Alone {
             known: before.known(),
             reservation: Some(reservation),
+            commit: None,
         });
         run_on_thread(&mut call, self.parked, read_mode);
         let written = call.written;

@@ -87,6 +87,13 @@ impl OwnedArgs {
         Self { bytes, spans }
     }
 
+    /// Copies of arguments, the name first.
+    pub(crate) fn of<'a>(args: impl Iterator<Item = &'a [u8]>) -> Self {
+        let mut copy = Self::default();
+        args.for_each(|arg| copy.push(arg));
+        copy
+    }
+
     /// A copy of `args`.
     pub(crate) fn copy(args: Args<'_>) -> Self {
         let mut copy = Self { bytes: Vec::with_capacity(args.total_bytes()), spans: Vec::new() };

@@ -19,6 +19,8 @@ pub(crate) enum Purpose {
     Walk,
     /// No key is looked up: a thread runs the command, whose write has to wait.
     Write,
+    /// No key is looked up: a thread reads its keys, runs it, and has the store commit it.
+    Commit,
     /// No key is looked up: a thread runs the command, which has to be alone.
     ThreadAlone,
     /// No key is looked up: a thread runs the command next to others.
@@ -28,7 +30,7 @@ pub(crate) enum Purpose {
 impl Purpose {
     /// Whether a thread is to run the command.
     pub(crate) fn is_for_thread(self) -> bool {
-        matches!(self, Self::Write | Self::ThreadAlone | Self::Thread)
+        matches!(self, Self::Write | Self::Commit | Self::ThreadAlone | Self::Thread)
     }
 }
 

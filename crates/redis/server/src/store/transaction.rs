@@ -69,6 +69,12 @@ impl<'a> Transaction<'a> {
         Ok(value.is_some())
     }
 
+    /// Returns the changes, which are not written.
+    pub(crate) fn into_steps(self) -> Vec<Step> {
+        let changes = self.changes.into_inner().into_iter();
+        changes.map(|((db, _, key), value)| Step { db, key, value }).collect()
+    }
+
     /// Writes all changes as one, as [`Durable::write`] does with `has_room`; `None` if there were
     /// none.
     ///

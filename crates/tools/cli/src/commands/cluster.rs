@@ -16,6 +16,7 @@ use server::{Databases, Server};
 use thermocline::{Db, EngineKind, PauseExpiry};
 
 use self::arguments::{ClusterCommand, ClusterDev};
+use super::component::Change;
 use super::{Context, component, serving};
 use crate::failure::{Failure, Kind, Outcome};
 use crate::output;
@@ -51,6 +52,12 @@ pub(super) fn run(context: &Context, command: &ClusterCommand) -> Outcome {
         ClusterCommand::Dev(with) => dev(context, &with.own),
         ClusterCommand::Certs(with) => component::certs(context, &with.own),
         ClusterCommand::Status(_) => component::status(context),
+        ClusterCommand::Keyspace(with) => component::change(context, &Change::Keyspace(&with.own)),
+        ClusterCommand::Move(with) => component::change(context, &Change::Move(&with.own)),
+        ClusterCommand::Drain(with) => component::change(context, &Change::Drain(&with.own, true)),
+        ClusterCommand::Undrain(with) => {
+            component::change(context, &Change::Drain(&with.own, false))
+        }
     }
 }
 

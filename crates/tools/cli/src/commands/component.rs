@@ -1,11 +1,18 @@
-//! Processes of a cluster: `stoc` and `coordinator`, and `cluster certs` and `cluster status`.
+//! Processes of a cluster: `stoc`, `ltc`, `coordinator`, the gateway of `serve --cluster`, and the
+//! commands of `cluster` that need a running one.
 //!
 //! They need the feature `cluster`, because TLS compiles C.
 
 #[cfg(feature = "cluster")]
 mod certs;
 #[cfg(feature = "cluster")]
+mod change;
+#[cfg(feature = "cluster")]
 mod coordinator;
+#[cfg(feature = "cluster")]
+mod gateway;
+#[cfg(feature = "cluster")]
+mod ltc;
 #[cfg(feature = "cluster")]
 mod node;
 #[cfg(feature = "cluster")]
@@ -14,7 +21,8 @@ mod status;
 mod stoc;
 
 use super::Context;
-use super::cluster::arguments::ClusterCerts;
+use super::cluster::arguments::{ClusterCerts, ClusterKeyspace, ClusterLtc, ClusterMove};
+use crate::arguments::Serve;
 use crate::failure::Outcome;
 
 /// Runs a StoC until a signal.
@@ -24,6 +32,51 @@ pub(super) fn stoc(context: &Context, start_empty: bool) -> Outcome {
     #[cfg(not(feature = "cluster"))]
     {
         let _ = start_empty;
+        without_cluster(context)
+    }
+}
+
+/// Runs an LTC until a signal.
+pub(super) fn ltc(context: &Context) -> Outcome {
+    #[cfg(feature = "cluster")]
+    return ltc::run(context);
+    #[cfg(not(feature = "cluster"))]
+    return without_cluster(context);
+}
+
+/// Serves a cluster to Redis clients.
+pub(super) fn gateway(context: &Context, arguments: &Serve, coordinators: &str) -> Outcome {
+    #[cfg(feature = "cluster")]
+    return gateway::run(context, arguments, coordinators);
+    #[cfg(not(feature = "cluster"))]
+    {
+        let _ = (arguments, coordinators);
+        without_cluster(context)
+    }
+}
+
+/// A change of a running cluster.
+#[derive(Debug)]
+#[cfg_attr(
+    not(feature = "cluster"),
+    expect(dead_code, reason = "only the processes of a cluster read it")
+)]
+pub(super) enum Change<'a> {
+    /// Makes a keyspace.
+    Keyspace(&'a ClusterKeyspace),
+    /// Moves a range.
+    Move(&'a ClusterMove),
+    /// Has an LTC leave its ranges, or ends that.
+    Drain(&'a ClusterLtc, bool),
+}
+
+/// Changes a running cluster.
+pub(super) fn change(context: &Context, change: &Change<'_>) -> Outcome {
+    #[cfg(feature = "cluster")]
+    return change::run(context, change);
+    #[cfg(not(feature = "cluster"))]
+    {
+        let _ = change;
         without_cluster(context)
     }
 }

@@ -17,12 +17,15 @@ use serde_json::json;
 use server::Server;
 use thermocline::{Db, Error};
 
-use super::{Context, serving};
+use super::{Context, component, serving};
 use crate::arguments::Serve;
 use crate::failure::{Failure, Outcome};
 use crate::output;
 
 pub(super) fn run(context: &Context, arguments: &Serve) -> Outcome {
+    if let Some(coordinators) = &arguments.cluster {
+        return component::gateway(context, arguments, coordinators);
+    }
     let environment = Environment::real();
     let (database, options) = context.settings.serving().map_err(Failure::usage)?;
     let signals = serving::take_signals()?;

@@ -22,6 +22,10 @@ pub(crate) struct ServerFlags(pub(crate) Flags);
 #[derive(Debug, Default)]
 pub(crate) struct MemberFlags(pub(crate) Flags);
 
+/// Flags of an LTC: those of a process of a cluster, and of the store.
+#[derive(Debug, Default)]
+pub(crate) struct LtcFlags(pub(crate) Flags);
+
 /// Flags of `load`: those of the store, but that the dump has an engine of its own.
 #[derive(Debug, Default)]
 pub(crate) struct LoadFlags(pub(crate) Flags);
@@ -38,7 +42,7 @@ fn augment(command: Command, scope: Scope) -> Command {
             .help_heading(match scope {
                 Scope::Store => "Settings of the database",
                 Scope::Server => "Settings of the server",
-                Scope::Member => "Settings of a process of a cluster",
+                Scope::Member | Scope::Ltc => "Settings of a process of a cluster",
             });
         command.arg(arg)
     })
@@ -105,6 +109,27 @@ impl Args for MemberFlags {
 impl FromArgMatches for MemberFlags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
         Ok(Self(given(matches, &[Scope::Member])))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for LtcFlags {
+    fn augment_args(command: Command) -> Command {
+        augment(augment(command, Scope::Member), Scope::Store)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for LtcFlags {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        Ok(Self(given(matches, &[Scope::Member, Scope::Store])))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {

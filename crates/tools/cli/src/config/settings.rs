@@ -11,12 +11,16 @@ pub(crate) enum Scope {
     Server,
     /// Processes of a cluster.
     Member,
+    /// An LTC: a process of a cluster that opens databases. No setting is its alone.
+    Ltc,
 }
 
 impl Scope {
     /// Returns whether a command of this scope reads the settings of another one.
     pub(crate) fn includes(self, other: Self) -> bool {
-        self == other || (self, other) == (Self::Server, Self::Store)
+        let pairs =
+            [(Self::Server, Self::Store), (Self::Ltc, Self::Member), (Self::Ltc, Self::Store)];
+        self == other || pairs.contains(&(self, other))
     }
 }
 

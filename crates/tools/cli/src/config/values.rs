@@ -227,7 +227,7 @@ pub(super) fn reachable(text: &str) -> Result<SocketAddr, String> {
 }
 
 /// Hosts and ports.
-pub(super) fn hosts_and_ports(text: &str) -> Result<Vec<String>, String> {
+pub(crate) fn hosts_and_ports(text: &str) -> Result<Vec<String>, String> {
     let checked = |one: &str| {
         let parts = one.rsplit_once(':');
         let is_good =

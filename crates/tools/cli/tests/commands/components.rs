@@ -1,8 +1,11 @@
-//! Processes of a cluster: `coordinator`, `stoc`, `cluster certs` and `cluster status`.
+//! Processes of a cluster: `coordinator`, `stoc`, `ltc`, `serve --cluster`, and the commands of
+//! `cluster`.
 
-use std::net::TcpListener;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -53,6 +56,23 @@ impl<'d> Cluster<'d> {
         served
     }
 
+    fn ltc(&self, node: &str) -> Served {
+        let mut options = self.options().to_vec();
+        options.extend(["--memory", "128mb"]);
+        let mut served = Served::start_command(&["ltc", "--node"], node.as_ref(), &options);
+        served.addr();
+        served
+    }
+
+    /// Starts a gateway. Returns it and its address.
+    fn gateway(&self) -> (Served, String) {
+        let options = ["--json", "--certificates", &self.certs, "--port", "0"];
+        let coordinator = Path::new(&self.coordinator);
+        let mut served = Served::start_command(&["serve", "--cluster"], coordinator, &options);
+        let addr = served.addr();
+        (served, addr)
+    }
+
     fn status(&self) -> Value {
         let said = run([&["cluster", "status"], &self.options()[..]].concat());
         assert_eq!(said.code, 0, "{said:?}");
@@ -64,6 +84,29 @@ impl<'d> Cluster<'d> {
         let said = run([command, &self.options()[..]].concat());
         assert!(said.code > 0, "{said:?}");
         said
+    }
+}
+
+/// A connection of a Redis client.
+struct Client(BufReader<TcpStream>);
+
+impl Client {
+    fn connect(addr: &str) -> Self {
+        let stream = TcpStream::connect(addr).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        Self(BufReader::new(stream))
+    }
+
+    /// Executes a command whose reply is one value.
+    fn run(&mut self, command: &str) -> String {
+        self.0.get_mut().write_all(format!("{command}\r\n").as_bytes()).unwrap();
+        let mut line = String::new();
+        self.0.read_line(&mut line).unwrap();
+        if line.starts_with('$') && line.trim_end() != "$-1" {
+            line.clear();
+            self.0.read_line(&mut line).unwrap();
+        }
+        line.trim_end().to_owned()
     }
 }
 
@@ -165,6 +208,70 @@ fn a_coordinator_that_lost_its_records_is_found() {
         let said = cluster.refused(&["stoc", "--data-dir", &path]);
         assert!(said.err.contains("the records of the coordinator were lost"), "{said:?}");
     }
+}
+
+/// Ranges on two LTCs behind two gateways. LTCs and a StoC are killed, a range moves, and an LTC is
+/// drained: no acknowledged write is lost, and no client sees an error.
+#[test]
+fn gateways_serve_a_cluster_whose_processes_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let cluster = Cluster::new(dir.path());
+    let coordinator = cluster.coordinator();
+    let mut stocs: Vec<Served> = ["1", "2", "3", "4"].map(|node| cluster.stoc(node)).into();
+    let (first, second) = (cluster.ltc("1"), cluster.ltc("2"));
+    let admin = |command: &[&str]| {
+        let said = run([command, &cluster.options()[..]].concat());
+        assert_eq!(said.code, 0, "{said:?}");
+    };
+    admin(&["cluster", "keyspace", "redis-1", "--split-at", "g", "--split-at", "p"]);
+    let gateways = [cluster.gateway(), cluster.gateway()];
+    let [mut one, mut other] = gateways.each_ref().map(|(_, addr)| Client::connect(addr));
+    for client in [&mut one, &mut other] {
+        assert_eq!(client.run("SELECT 1"), "+OK");
+    }
+    let keys = ["apple", "grape", "plum"];
+    let write = |client: &mut Client, round: u32| {
+        for key in keys {
+            assert_eq!(client.run(&format!("INCR {key}")), format!(":{round}"), "{key}");
+        }
+    };
+    write(&mut one, 1);
+    write(&mut other, 2);
+    first.kill();
+    write(&mut one, 3);
+    let first = cluster.ltc("1");
+    second.kill();
+    write(&mut other, 4);
+    let second = cluster.ltc("2");
+    stocs.remove(0).kill();
+    write(&mut one, 5);
+    let range = cluster.status()["ranges"][0].clone();
+    let target = if range["owner"] == 1 { "2" } else { "1" };
+    admin(&["cluster", "move", &range["range"].to_string(), "--to", target]);
+    write(&mut other, 6);
+    admin(&["cluster", "drain", "1"]);
+    let is_drained =
+        |shown: &Value| shown["ranges"].as_array().unwrap().iter().all(|range| range["owner"] == 2);
+    let drained = (0..300).any(|_| {
+        environment::Environment::real().sleep(Duration::from_millis(20));
+        is_drained(&cluster.status())
+    });
+    assert!(drained, "{}", cluster.status());
+    write(&mut one, 7);
+    assert_eq!(one.run("EXISTS apple grape plum none"), ":3");
+    assert!(one.run("MSET apple 1 plum 2").contains("are in ranges"));
+    let [(one, _), (other, _)] = gateways;
+    for process in [one, other, first, second, coordinator] {
+        stop(process);
+    }
+    // A wrong range, and LTCs that are not there.
+    let _coordinator = cluster.coordinator();
+    let refused = cluster.refused(&["cluster", "move", "99", "--to", "1"]);
+    assert!(refused.err.contains("there is no range 99"), "{refused:?}");
+    let refused = cluster.refused(&["cluster", "move", "1", "--to", "9"]);
+    assert!(refused.err.contains("there is no LTC 9"), "{refused:?}");
+    let refused = cluster.refused(&["cluster", "drain", "9"]);
+    assert!(refused.err.contains("there is no LTC 9"), "{refused:?}");
 }
 
 /// Two coordinators over an etcd: the second one takes over when the first one is killed.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::arguments::{Component, Shared, With};
-use crate::config::{Flags, Scope, ServerFlags};
+use crate::config::{Flags, MemberFlags, Scope, ServerFlags};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ClusterCommand {
@@ -15,6 +15,47 @@ pub(crate) enum ClusterCommand {
     Certs(With<ClusterCerts>),
     /// Show the processes of a cluster; with the certificate of the role admin
     Status(With<Component>),
+    /// Make a keyspace; with the certificate of the role admin
+    Keyspace(With<ClusterKeyspace>),
+    /// Move a range to another LTC; with the certificate of the role admin
+    Move(With<ClusterMove>),
+    /// Have an LTC leave its ranges, and get no others; with the certificate of the role admin
+    Drain(With<ClusterLtc>),
+    /// Have a drained LTC get ranges again; with the certificate of the role admin
+    Undrain(With<ClusterLtc>),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ClusterKeyspace {
+    /// Its name; redis-0 to redis-15 are the numbered databases of `serve --cluster`
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    /// The first key of another range of it, in ascending order; may be given several times
+    #[arg(long, value_name = "KEY")]
+    pub(crate) split_at: Vec<String>,
+    #[command(flatten)]
+    pub(crate) settings: MemberFlags,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ClusterMove {
+    /// The number of the range (thermocline cluster status)
+    #[arg(value_name = "RANGE")]
+    pub(crate) range: u32,
+    /// The number of the LTC that is to get it
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) to: u32,
+    #[command(flatten)]
+    pub(crate) settings: MemberFlags,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ClusterLtc {
+    /// The number of the LTC
+    #[arg(value_name = "NUMBER")]
+    pub(crate) number: u32,
+    #[command(flatten)]
+    pub(crate) settings: MemberFlags,
 }
 
 #[derive(Debug, Args)]
@@ -60,6 +101,9 @@ impl ClusterCommand {
             Self::Dev(with) => &with.shared,
             Self::Certs(with) => &with.shared,
             Self::Status(with) => &with.shared,
+            Self::Keyspace(with) => &with.shared,
+            Self::Move(with) => &with.shared,
+            Self::Drain(with) | Self::Undrain(with) => &with.shared,
         }
     }
 
@@ -70,6 +114,9 @@ impl ClusterCommand {
             Self::Dev(with) => (Scope::Server, &with.own.settings.0),
             Self::Certs(_) => (Scope::Member, &NONE),
             Self::Status(with) => (Scope::Member, &with.own.settings.0),
+            Self::Keyspace(with) => (Scope::Member, &with.own.settings.0),
+            Self::Move(with) => (Scope::Member, &with.own.settings.0),
+            Self::Drain(with) | Self::Undrain(with) => (Scope::Member, &with.own.settings.0),
         }
     }
 }

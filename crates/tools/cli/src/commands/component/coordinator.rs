@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
-use coordinator::{Coordinator, EtcdOptions, EtcdStore, EtcdTls, LocalStore, Store, StoreService};
+use coordinator::{
+    Coordinator, EtcdOptions, EtcdStore, EtcdTls, Leases, LocalStore, Store, StoreService,
+};
+use environment::Environment;
 use thermocline::Db;
 use wire::Role;
 
@@ -51,7 +54,22 @@ fn run_with_database(context: &Context, process: &Process) -> Outcome {
     let cluster = process.tls.who().cluster;
     let found = Coordinator::found(Arc::clone(&store), cluster);
     let served = match found {
-        Ok(_) => serve(context, process, store, bound),
+        Ok(coordinator) => {
+            let service = service_of(process, store)?;
+            let leases = Leases::begin(
+                Arc::new(coordinator),
+                coordinator::LEASE,
+                || true,
+                &process.environment,
+            );
+            match leases {
+                Ok(leases) => {
+                    service.lead(Some(Arc::new(leases)));
+                    serve(context, process, service, bound)
+                }
+                Err(error) => Err(of_coordinator(&error)),
+            }
+        }
         Err(error) => Err(of_coordinator(&error)),
     };
     db.close()?;
@@ -72,8 +90,11 @@ fn run_with_etcd(context: &Context, process: &Process) -> Outcome {
     let store = EtcdStore::new(&options);
     let store = Arc::new(store.map_err(|error| Failure::new(Kind::Error, error))?);
     let is_over = Arc::new(AtomicBool::new(false));
+    let service = service_of(process, Arc::clone(&store) as _)?;
     let campaign = Campaign {
         store: Arc::clone(&store),
+        service: Arc::clone(&service),
+        environment: process.environment.clone(),
         cluster,
         name: process.member.address.to_string(),
         is_over: Arc::clone(&is_over),
@@ -89,7 +110,7 @@ fn run_with_etcd(context: &Context, process: &Process) -> Outcome {
         let _ = campaign.store.resign();
     });
     let campaigning = campaigning.map_err(|error| Failure::io("a thread", &error))?;
-    let served = serve(context, process, store, bound);
+    let served = serve(context, process, service, bound);
     is_over.store(true, SeqCst);
     let _ended = campaigning.join();
     served
@@ -98,6 +119,8 @@ fn run_with_etcd(context: &Context, process: &Process) -> Outcome {
 /// The attempts of a coordinator to lead.
 struct Campaign {
     store: Arc<EtcdStore>,
+    service: Arc<StoreService>,
+    environment: Environment,
     cluster: u64,
     name: String,
     is_over: Arc<AtomicBool>,
@@ -107,6 +130,7 @@ struct Campaign {
 #[derive(Debug, Default)]
 struct Known {
     leads: bool,
+    has_leases: bool,
     error: Option<String>,
 }
 
@@ -135,8 +159,29 @@ impl Campaign {
             eprintln!("thermocline: {who}");
             known.leads = leads;
         }
-        let made = if leads { self.make_cluster() } else { Ok(()) };
+        let made = match leads {
+            true => self.make_cluster().and_then(|()| self.lead(known)),
+            false => {
+                self.service.lead(None);
+                known.has_leases = false;
+                Ok(())
+            }
+        };
         known.note(made.err().map(|error| error.to_string()));
+    }
+
+    /// Gives leases, if this coordinator has begun to lead.
+    fn lead(&self, known: &mut Known) -> coordinator::Result<()> {
+        if known.has_leases {
+            return Ok(());
+        }
+        let joined = Coordinator::join(Arc::clone(&self.store) as _, self.cluster)?;
+        let store = Arc::clone(&self.store);
+        let leads = move || store.leads();
+        let leases = Leases::begin(Arc::new(joined), coordinator::LEASE, leads, &self.environment)?;
+        self.service.lead(Some(Arc::new(leases)));
+        known.has_leases = true;
+        Ok(())
     }
 
     /// Makes the cluster if etcd has no records of it.
@@ -174,11 +219,20 @@ fn etcd_tls(process: &Process) -> Result<Option<EtcdTls>, Failure> {
     Ok(Some(EtcdTls { ca: read(ca)?, client }))
 }
 
-/// Serves a store until a signal.
-fn serve(context: &Context, process: &Process, store: Arc<dyn Store>, bound: Bound) -> Outcome {
-    let mut signals = serving::take_signals()?;
+/// Returns the service of a store.
+fn service_of(process: &Process, store: Arc<dyn Store>) -> Result<Arc<StoreService>, Failure> {
     let service = StoreService::new(store, &process.environment);
-    let service = Arc::new(service.map_err(|error| Failure::io("a thread", &error))?);
+    Ok(Arc::new(service.map_err(|error| Failure::io("a thread", &error))?))
+}
+
+/// Serves until a signal.
+fn serve(
+    context: &Context,
+    process: &Process,
+    service: Arc<StoreService>,
+    bound: Bound,
+) -> Outcome {
+    let mut signals = serving::take_signals()?;
     let place = bound.place.clone();
     let node = process.server(bound, Arc::clone(&service) as _, process.identity())?;
     process.announce(context, &place)?;

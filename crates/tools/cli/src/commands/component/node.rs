@@ -53,6 +53,11 @@ impl Process {
     /// Reads the settings and the certificate of a process.
     pub(super) fn new(context: &Context, role: Role) -> Result<Self, Failure> {
         let member = context.settings.member(role.word()).map_err(Failure::usage)?;
+        Self::of(member, role)
+    }
+
+    /// Reads the certificate of a process with these settings.
+    pub(super) fn of(member: Member, role: Role) -> Result<Self, Failure> {
         // The cluster is not known before the certificate is read.
         let named = |node| Certified { cluster: 0, role, node };
         let own = Files::of(&member.certificates, &named(Some(member.node)));

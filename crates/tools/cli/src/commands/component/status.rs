@@ -1,10 +1,9 @@
 //! `thermocline cluster status`: the processes and the ranges of a cluster.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use coordinator::{Coordinator, Descriptor, StocRecord};
+use coordinator::{Coordinator, Descriptor, LtcRecord, StocRecord};
 use serde_json::json;
 use stoc::{Identity, Link, RemoteLink, Request, Response, Stats};
 use wire::{Node, Role};
@@ -36,10 +35,11 @@ pub(super) fn run(context: &Context) -> Outcome {
     });
     let stocs: Vec<Shown> = shown.collect();
     let ranges = coordinator.ranges().map_err(|error| of_coordinator(&error))?;
+    let ltcs = coordinator.ltcs().map_err(|error| of_coordinator(&error))?;
     let cluster = format!("{:016x}", process.tls.who().cluster);
     match context.shared.json {
-        true => as_json(&cluster, &stocs, &ranges),
-        false => as_text(&cluster, &stocs, &ranges),
+        true => as_json(&cluster, (&stocs, &ltcs), &ranges),
+        false => as_text(&cluster, (&stocs, &ltcs), &ranges),
     }
 }
 
@@ -60,7 +60,16 @@ fn ask(process: &Process, node: &Node, number: u32, record: &StocRecord) -> Resu
     }
 }
 
-fn as_json(cluster: &str, stocs: &[Shown], ranges: &[Descriptor]) -> Outcome {
+fn as_json(
+    cluster: &str,
+    (stocs, ltcs): (&[Shown], &[(u32, LtcRecord)]),
+    ranges: &[Descriptor],
+) -> Outcome {
+    let ltcs = ltcs.iter().map(|(node, record)| {
+        let LtcRecord { given, place, is_draining } = record;
+        json!({ "node": node, "address": place, "start": given, "draining": is_draining })
+    });
+    let ltcs = ltcs.collect::<Vec<_>>();
     let stocs = stocs.iter().map(|Shown { node, record, stats }| {
         let place = &record.place;
         match stats {
@@ -79,10 +88,16 @@ fn as_json(cluster: &str, stocs: &[Shown], ranges: &[Descriptor]) -> Outcome {
         })
     });
     let (stocs, ranges) = (stocs.collect::<Vec<_>>(), ranges.collect::<Vec<_>>());
-    output::json_line(&json!({ "cluster": cluster, "stocs": stocs, "ranges": ranges }))
+    output::json_line(
+        &json!({ "cluster": cluster, "stocs": stocs, "ltcs": ltcs, "ranges": ranges }),
+    )
 }
 
-fn as_text(cluster: &str, stocs: &[Shown], ranges: &[Descriptor]) -> Outcome {
+fn as_text(
+    cluster: &str,
+    (stocs, ltcs): (&[Shown], &[(u32, LtcRecord)]),
+    ranges: &[Descriptor],
+) -> Outcome {
     output::line(&format!("cluster {cluster}"))?;
     for Shown { node, record, stats } in stocs {
         let place = record.place.as_deref().unwrap_or("no address");
@@ -98,10 +113,20 @@ fn as_text(cluster: &str, stocs: &[Shown], ranges: &[Descriptor]) -> Outcome {
         };
         output::line(&format!("StoC {node} at {place}: {state}"))?;
     }
-    let mut keyspaces: BTreeMap<&str, usize> = BTreeMap::new();
-    ranges.iter().for_each(|range| *keyspaces.entry(range.keyspace.as_str()).or_default() += 1);
-    for (name, count) in keyspaces {
-        output::line(&format!("keyspace {name}: {count} ranges"))?;
+    for (node, LtcRecord { place, is_draining, .. }) in ltcs {
+        let place = place.as_deref().unwrap_or("no address");
+        let count = ranges.iter().filter(|range| range.owner.is_some_and(|it| it.ltc == *node));
+        let draining = if *is_draining { ", draining" } else { "" };
+        output::line(&format!("LTC {node} at {place}: {} ranges{draining}", count.count()))?;
+    }
+    for range in ranges {
+        let owner = range.owner.map_or("no LTC".to_owned(), |owner| format!("LTC {}", owner.ltc));
+        let (id, keyspace, state) = (range.id, &range.keyspace, range.state);
+        let start = range.start.escape_ascii();
+        output::line(&format!(
+            "range {id} of keyspace {keyspace}, from \"{start}\": {state:?} at {owner}, epoch {}",
+            range.epoch
+        ))?;
     }
     Ok(())
 }
