@@ -73,7 +73,7 @@ pub use process::{Forked, OfProcess, PerProcess, Process};
 pub use queue::{Completion, Queue, Request, Work};
 pub use recorder::{Recorded, Recorder, Recording};
 pub use room::RoomDevice;
-pub use simulated::{Faults, History, Replay, SimulatedDisk, SyncFailure};
+pub use simulated::{Faults, History, Latency, Replay, SimulatedDisk, SyncFailure};
 pub use system::{Io, Options, open, sync_name};
 
 use std::fmt::Debug;

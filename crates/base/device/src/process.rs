@@ -12,7 +12,7 @@
 //!   thread of the parent may have held any lock at the fork, and files, locks of files and rings
 //!   are shared with the parent.
 //! - P2. So a child forgets such a value ([`OfProcess`]). Its memory is freed when the child ends.
-//! - P3. A child makes statics again ([`PerProcess`]).
+//! - P3. A child makes statics again ([`PerProcess`]). So does each process of a simulation.
 //!
 //! A fork by a bare system call does not run the handler and is not noticed.
 #![expect(
@@ -20,12 +20,13 @@
     reason = "a C function registers the handler, and statics are read without a lock"
 )]
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::mem;
 use std::ops::{Deref, DerefMut};
-use std::sync::Once;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::sync::atomic::{AtomicPtr, AtomicU32};
+use std::sync::{Mutex, Once, PoisonError};
 
 /// Number of forks between the first process and this one.
 static FORKS: AtomicU32 = AtomicU32::new(0);
@@ -144,10 +145,12 @@ impl<T: fmt::Debug> fmt::Debug for OfProcess<T> {
 /// A static value that each process makes for itself when it first needs the value (P3). A child
 /// leaves the value of its parent in memory, where no thread of the child uses it.
 #[derive(Debug)]
-pub struct PerProcess<T> {
+pub struct PerProcess<T: 'static> {
     /// Null, or a [`Made`] that is never freed.
     newest: AtomicPtr<Made<T>>,
     make: fn() -> T,
+    /// The values of simulated processes, by their numbers. They are never freed.
+    simulated: Mutex<BTreeMap<u64, &'static T>>,
 }
 
 #[derive(Debug)]
@@ -160,7 +163,16 @@ impl<T> PerProcess<T> {
     /// Returns a static that holds what `make` returns. Threads that need the value first at the
     /// same time may all call `make`, and use one of the results.
     pub const fn new(make: fn() -> T) -> Self {
-        Self { newest: AtomicPtr::new(std::ptr::null_mut()), make }
+        let simulated = Mutex::new(BTreeMap::new());
+        Self { newest: AtomicPtr::new(std::ptr::null_mut()), make, simulated }
+    }
+
+    /// Returns the value of a process of a simulation.
+    #[cold]
+    fn of_simulated(&self, process: u64) -> &'static T {
+        // Not a lock of the simulation: its threads run one at a time, and none waits here.
+        let mut all = self.simulated.lock().unwrap_or_else(PoisonError::into_inner);
+        all.entry(process).or_insert_with(|| Box::leak(Box::new((self.make)())))
     }
 }
 
@@ -168,6 +180,9 @@ impl<T: Send + Sync + 'static> Deref for PerProcess<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
+        if let Some(process) = sync::scheduler::process() {
+            return self.of_simulated(process);
+        }
         let newest = self.newest.load(Acquire);
         // SAFETY: it is null, or from `Box::into_raw` below, written before it was published, and
         // never freed.

@@ -17,10 +17,10 @@
 //! [`SimulatedDisk::keep_history`] and [`History::replay`]. To stop the run itself at an operation,
 //! [`SimulatedDisk::power_cut_at`].
 //!
-//! Limits: latency is counted in polls of a queue, not in time, since the disk has no clock; and it
-//! never refuses memory. A short transfer shows only as a failed write that was done in part,
-//! because a [`crate::File`] is whole or an error ([`crate::Failure::Short`] fails such a transfer
-//! at a chosen operation).
+//! Limits: the latency of a queue is counted in polls. Operations take time only after
+//! [`SimulatedDisk::set_latency`]. The disk never refuses memory. A short transfer shows only as a
+//! failed write that was done in part, because a [`crate::File`] is whole or an error
+//! ([`crate::Failure::Short`] fails such a transfer at a chosen operation).
 //!
 //! # Invariants
 //! - I1. The same seed, faults and calls give the same results and the same
@@ -36,6 +36,7 @@ mod event;
 mod faults;
 mod file;
 mod history;
+mod latency;
 mod queue;
 mod resolve;
 mod state;
@@ -44,6 +45,7 @@ mod tests;
 
 use std::sync::Arc;
 
+use environment::Environment;
 use rustix::io::Errno;
 use sync::locks::Mutex;
 
@@ -57,12 +59,14 @@ use crate::queue::Queue;
 use disk::Disk;
 use event::{Event, Inode, ROOT};
 use file::SimulatedFile;
+use latency::{Delays, take_time};
 use queue::SimulatedQueue;
 use resolve::{Found, failed, not_found, taken};
 use state::State;
 
 pub use faults::{Faults, SyncFailure};
 pub use history::{History, Replay};
+pub use latency::Latency;
 
 /// How much room a simulated disk says it has.
 const SPACE_BYTES: u64 = 1 << 40;
@@ -120,6 +124,14 @@ impl SimulatedDisk {
         Self::from_state(state, image_seed, disk.faults.clone(), self.alignment)
     }
 
+    /// Returns a disk as the next process finds it if this one were killed now. It has everything
+    /// that was written, and no locks. This disk continues undisturbed.
+    pub fn kill(&self) -> Arc<Self> {
+        let disk = self.disk.lock();
+        let state = crash::crash_losing_nothing(&disk.state);
+        Self::from_state(state, disk.trace, disk.faults.clone(), self.alignment)
+    }
+
     /// Cuts the power during operation number `operation` (the first is 1): that one may leave
     /// traces but is not acknowledged, and everything after it fails with `ENODEV`. If that number
     /// has passed, the power is off immediately.
@@ -143,6 +155,13 @@ impl SimulatedDisk {
     /// From now on goes wrong as `faults` says.
     pub fn set_faults(&self, faults: Faults) {
         self.disk.lock().faults = faults;
+    }
+
+    /// From now on the operations take time, of the clock of this environment. An image takes none.
+    pub fn set_latency(&self, environment: &Environment, latency: Latency) {
+        let mut disk = self.disk.lock();
+        let delays = Delays::new(environment.clone(), latency, disk.trace);
+        disk.delays = Some(delays);
     }
 
     /// From now on keeps what happens, for [`SimulatedDisk::history`]. Takes memory for every byte
@@ -218,6 +237,7 @@ impl SimulatedDisk {
 
 impl Device for SimulatedDisk {
     fn open(&self, name: &str, mode: Mode) -> Result<Arc<dyn File>> {
+        take_time(&self.disk, Operation::Open);
         let mut disk = self.disk.lock();
         let node = self.open_in(&mut disk, name, mode)?;
         Ok(Arc::new(self.handle(&mut disk, node, name, mode)))
@@ -229,6 +249,7 @@ impl Device for SimulatedDisk {
 
     fn create_dir(&self, name: &str) -> Result<()> {
         check_name(name)?;
+        take_time(&self.disk, Operation::Metadata);
         let mut disk = self.disk.lock();
         let ends = name.match_indices('/').map(|(end, _)| end).chain([name.len()]);
         let dirs: Vec<&str> = ends.map(|end| &name[..end]).filter(|dir| !dir.is_empty()).collect();
@@ -270,6 +291,7 @@ impl Device for SimulatedDisk {
     fn rename(&self, from: &str, to: &str) -> Result<()> {
         check_below_root(from)?;
         check_below_root(to)?;
+        take_time(&self.disk, Operation::Metadata);
         let mut disk = self.disk.lock();
         disk.alive(Operation::Metadata, from)?;
         let moved = disk.state.find(self.root, from)?.ok_or_else(|| not_found(from))?;
@@ -292,6 +314,7 @@ impl Device for SimulatedDisk {
 
     fn link(&self, from: &str, to: &str) -> Result<()> {
         check_below_root(from)?;
+        take_time(&self.disk, Operation::Metadata);
         let mut disk = self.disk.lock();
         disk.alive(Operation::Metadata, from)?;
         let at = disk.state.place(self.root, to)?;
@@ -305,6 +328,7 @@ impl Device for SimulatedDisk {
     }
 
     fn remove(&self, name: &str) -> Result<()> {
+        take_time(&self.disk, Operation::Metadata);
         let mut disk = self.disk.lock();
         disk.alive(Operation::Metadata, name)?;
         let at = disk.state.place(self.root, name)?;
@@ -316,6 +340,7 @@ impl Device for SimulatedDisk {
 
     fn remove_dir(&self, name: &str) -> Result<()> {
         check_below_root(name)?;
+        take_time(&self.disk, Operation::Metadata);
         let mut disk = self.disk.lock();
         disk.alive(Operation::Metadata, name)?;
         let node = match disk.state.find_dir(self.root, name) {
@@ -330,6 +355,7 @@ impl Device for SimulatedDisk {
     }
 
     fn sync_dir(&self, dir: &str) -> Result<()> {
+        take_time(&self.disk, Operation::Sync);
         let mut disk = self.disk.lock();
         disk.alive(Operation::Sync, dir)?;
         let node = disk.state.find_dir(self.root, dir)?;

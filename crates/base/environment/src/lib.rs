@@ -4,7 +4,7 @@
 //! handed in. The lint `disallowed_methods` (see `clippy.toml`) refuses the standard library's own
 //! clocks, sleeps and spawns everywhere else. [`Environment::real`] is for a process;
 //! [`Environment::simulated`] is for a test: its clock moves only when the test moves it, and its
-//! randomness follows from one seed.
+//! randomness follows from one seed. The crate `simulation` schedules the threads, too.
 //!
 //! Nothing here touches storage; that is the `device` crate's.
 
@@ -30,7 +30,7 @@ pub struct Environment {
 impl Environment {
     /// The operating system's clock and threads, and a seed drawn from its entropy.
     pub fn real() -> Self {
-        Self { clock: Arc::new(SystemClock), seed: Seed::from_entropy(), threads: Threads }
+        Self::new(Arc::new(SystemClock), Seed::from_entropy())
     }
 
     /// A clock that moves only when the returned handle moves it, and randomness from `seed`.
@@ -44,8 +44,13 @@ impl Environment {
     /// ```
     pub fn simulated(seed: u64) -> (Self, Arc<ManualClock>) {
         let clock = Arc::new(ManualClock::default());
-        let env = Self { clock: clock.clone(), seed: Seed::from(seed), threads: Threads };
-        (env, clock)
+        (Self::new(clock.clone(), Seed::from(seed)), clock)
+    }
+
+    /// Returns an environment with this clock and this seed. The threads are the operating
+    /// system's.
+    pub fn new(clock: Arc<dyn Clock>, seed: Seed) -> Self {
+        Self { clock, seed, threads: Threads }
     }
 
     /// Returns the real environment with a seed that is chosen, so that its randomness can be

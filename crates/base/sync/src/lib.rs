@@ -26,10 +26,13 @@
 //!
 //! Code that no model checks takes its locks from [`locks`] by name.
 //!
+//! A simulation runs whole databases with these same locks: [`scheduler`].
+//!
 //! To follow the epoch framework, start at [`epoch`].
 
 pub mod atomic;
 pub mod cell;
+pub mod channel;
 pub mod epoch;
 pub mod locks;
 mod mutex;
@@ -37,6 +40,7 @@ mod mutex;
 pub mod planted;
 mod prefetch;
 mod rwlock;
+pub mod scheduler;
 #[cfg(shuttle)]
 #[doc(hidden)]
 pub mod schedules;

@@ -32,6 +32,8 @@ pub use rwlock::{RawRwLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use std::time::{Duration, Instant};
 
+use crate::scheduler;
+
 /// Looks at a word before a thread sleeps on it. Most locks are held for less time than a sleep
 /// takes.
 const SPINS: u32 = if cfg!(any(loom, shuttle)) { 1 } else { 100 };
@@ -47,23 +49,22 @@ struct Losses {
     since: Option<Instant>,
 }
 
-#[expect(clippy::disallowed_methods, reason = "the time of a wait in the kernel's own clock")]
 impl Losses {
     fn new() -> Self {
-        let since = if cfg!(any(loom, shuttle)) { None } else { Some(Instant::now()) };
+        let since = if cfg!(any(loom, shuttle)) { None } else { Some(scheduler::now()) };
         Self { wakes: 0, since }
     }
 
     /// Whether the next unlock must hand the lock over.
     fn are_many(&self) -> bool {
-        let is_late = || self.since.is_some_and(|since| since.elapsed() >= LOST_TIME);
+        let lost = |since| scheduler::now().saturating_duration_since(since);
+        let is_late = || self.since.is_some_and(|since| lost(since) >= LOST_TIME);
         self.wakes >= LOST_MOST || self.wakes > 0 && is_late()
     }
 }
 
-/// Returns the moment at which `timeout` will have passed, or `None` if the clock cannot express
-/// it.
-#[expect(clippy::disallowed_methods, reason = "a deadline for the kernel, in its own clock")]
+/// Returns the moment at which `timeout` will have passed, in the clock of the calling thread, or
+/// `None` if the clock cannot express it.
 fn deadline_after(timeout: Duration) -> Option<Instant> {
-    Instant::now().checked_add(timeout)
+    scheduler::now().checked_add(timeout)
 }

@@ -2,8 +2,13 @@
 //!
 //! Outside the checkers threads come from the `environment` crate alone.
 
+/// Lets other threads run: of the calling thread's simulation, or of the processor.
 #[cfg(not(any(loom, shuttle)))]
-pub use std::thread::yield_now;
+pub fn yield_now() {
+    if !crate::scheduler::yield_now() {
+        std::thread::yield_now();
+    }
+}
 
 /// Declares values that each thread has of its own; under shuttle, each thread of the model.
 #[cfg(any(loom, not(shuttle)))]
@@ -39,11 +44,15 @@ pub fn at_device() {
     crate::atomic::AtomicBool::new(false).load(crate::atomic::Ordering::SeqCst);
 }
 
-/// Hints to the processor that the caller spins; under a checker, lets another thread run, because
-/// a checker explores no schedule in which a spinning thread waits for luck.
+/// Hints to the processor that the caller spins. Under a checker and in a simulation it lets
+/// another thread run: both run one thread at a time, so a spinning thread would spin forever.
 pub fn spin_loop() {
     #[cfg(not(any(loom, shuttle)))]
-    std::hint::spin_loop();
+    {
+        if !crate::scheduler::yield_now() {
+            std::hint::spin_loop();
+        }
+    }
     #[cfg(any(loom, shuttle))]
     yield_now();
 }

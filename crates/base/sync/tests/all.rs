@@ -3,5 +3,6 @@
 //! A new file of tests becomes a module here; `./dev check` fails if one is left out.
 #![cfg(not(any(loom, shuttle)))]
 
+mod channel;
 mod epoch;
 mod locks;

@@ -10,10 +10,10 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::thread::JoinHandle;
+
 use std::time::Duration;
 
-use environment::Environment;
+use environment::{Environment, JoinHandle};
 use fuser::{Config, MountOption, Session, SessionACL, SessionUnmounter};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;

@@ -10,6 +10,7 @@ use crate::file::SyncKind;
 use super::dice::Dice;
 use super::event::{Change, Event, Inode, ROOT};
 use super::faults::{Faults, SyncFailure};
+use super::latency::Delays;
 use super::resolve::failed;
 use super::state::{Node, SECTOR, State};
 
@@ -41,6 +42,8 @@ pub(super) struct Disk {
     pub(super) locks: BTreeSet<Inode>,
     /// How many handles are open on each file.
     pub(super) open: BTreeMap<Inode, usize>,
+    /// The source of the times that operations take, if they take any.
+    pub(super) delays: Option<Delays>,
     collect_at: usize,
 }
 
@@ -65,6 +68,7 @@ impl Disk {
             history_from: State::default(),
             locks: BTreeSet::new(),
             open: BTreeMap::new(),
+            delays: None,
             collect_at: COLLECT_EVERY,
         }
     }

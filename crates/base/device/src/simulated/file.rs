@@ -11,6 +11,7 @@ use crate::file::{File, Mode, SyncKind};
 
 use super::disk::Disk;
 use super::event::Inode;
+use super::latency::take_time;
 use super::resolve::failed;
 
 #[derive(Debug)]
@@ -58,6 +59,7 @@ impl SimulatedFile {
 
     /// Makes the changes before `until` durable.
     pub(super) fn sync_until(&self, kind: SyncKind, until: u64) -> Result<()> {
+        take_time(&self.disk, Operation::Sync);
         self.accounting.synced();
         self.accounting.ended(self.disk.lock().sync(self.id(), kind, until))
     }
@@ -80,6 +82,7 @@ impl Drop for SimulatedFile {
 
 impl File for SimulatedFile {
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        take_time(&self.disk, Operation::Read);
         self.accounting.read(into.len());
         self.disk.lock().read(self.id(), offset, into)
     }
@@ -90,6 +93,7 @@ impl File for SimulatedFile {
             let (name, len, alignment) = (self.name.clone(), bytes.len(), self.alignment);
             return Err(Error::Unaligned { name, offset, len, alignment });
         }
+        take_time(&self.disk, Operation::Write);
         self.accounting.wrote(bytes.len());
         self.check_writable()?;
         self.accounting.ended(self.disk.lock().write(self.id(), offset, bytes))
@@ -107,16 +111,19 @@ impl File for SimulatedFile {
 
     fn set_len(&self, len: u64) -> Result<()> {
         self.check_writable()?;
+        take_time(&self.disk, Operation::Metadata);
         self.disk.lock().set_len(self.id(), len)
     }
 
     fn allocate(&self, offset: u64, len: u64) -> Result<()> {
         self.check_writable()?;
+        take_time(&self.disk, Operation::Metadata);
         self.disk.lock().allocate(self.id(), offset, len)
     }
 
     fn punch(&self, offset: u64, len: u64) -> Result<()> {
         self.check_writable()?;
+        take_time(&self.disk, Operation::Metadata);
         self.disk.lock().punch(self.id(), offset, len)
     }
 

@@ -6,6 +6,8 @@ use std::time::Instant;
 use rustix::io::Errno;
 use rustix::thread::futex::{self, Flags};
 
+use crate::scheduler;
+
 /// How a call of [`Word::wait`] ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
@@ -46,6 +48,10 @@ impl Futex {
     pub(super) const fn new(value: u32) -> Self {
         Self(AtomicU32::new(value))
     }
+
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
 }
 
 impl Word for Futex {
@@ -79,14 +85,14 @@ impl Word for Futex {
         self.0.fetch_and(mask, order)
     }
 
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the kernel takes a relative timeout in its own clock"
-    )]
     fn wait(&self, expected: u32, deadline: Option<Instant>) -> Wake {
-        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(scheduler::now()));
         if left.is_some_and(|left| left.is_zero()) {
             return Wake::TimedOut;
+        }
+        let is_expected = self.0.load(Ordering::SeqCst) == expected;
+        if let Some(wake) = scheduler::wait(self.address(), is_expected, deadline) {
+            return wake;
         }
         // The kernel cannot express such a long time, so the thread waits without a deadline.
         let left = left.and_then(|left| left.try_into().ok());
@@ -98,6 +104,9 @@ impl Word for Futex {
     }
 
     fn wake(&self, count: u32) -> u32 {
+        if let Some(woken) = scheduler::wake(self.address(), count) {
+            return woken;
+        }
         // The call fails only for an address that is no word of this process.
         futex::wake(&self.0, Flags::PRIVATE, count).unwrap_or(0) as u32
     }

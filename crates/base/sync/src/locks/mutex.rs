@@ -23,6 +23,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
 
 use super::{Futex, Losses, SPINS, Wake, Word, deadline_after};
+use crate::scheduler;
 
 const FREE: u32 = 0;
 const HELD: u32 = 1;
@@ -148,6 +149,7 @@ unsafe impl lock_api::RawMutex for RawMutex {
 
     #[inline]
     fn lock(&self) {
+        scheduler::pass();
         self.lock(None);
     }
 

@@ -24,6 +24,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
 
 use super::{Futex, Losses, RawMutex, SPINS, Wake, Word, deadline_after};
+use crate::scheduler;
 
 const WRITER: u32 = 1 << 31;
 const CLOSED: u32 = 1 << 30;
@@ -184,6 +185,7 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
 
     #[inline]
     fn lock_shared(&self) {
+        scheduler::pass();
         self.read(None);
     }
 
@@ -199,6 +201,7 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
 
     #[inline]
     fn lock_exclusive(&self) {
+        scheduler::pass();
         self.write(None);
     }
 

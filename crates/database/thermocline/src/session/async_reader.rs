@@ -22,10 +22,9 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::Waker;
-use std::thread::JoinHandle;
 
 use engine::PendingLookup;
-use environment::Environment;
+use environment::{Environment, JoinHandle};
 use memory_budget::MemoryBudget;
 use reads::InFlightReads;
 use sync::locks::{Condvar, Mutex};
