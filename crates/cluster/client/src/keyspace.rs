@@ -2,10 +2,10 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::mpsc;
 use std::time::Duration;
 
 use stoc::RangeId;
+use sync::channel::channel;
 use thermocline::{Change, Direction, Expiring, KeyRange};
 
 use crate::error::{Error, Result};
@@ -189,14 +189,20 @@ impl Keyspace {
     /// # Errors
     /// As [`Keyspace::put`]. Some ranges may be cleared then.
     pub fn clear(&self) -> Result<()> {
-        let mut starts = self.router.look(|routes| routes.starts(&self.name));
-        if starts.is_empty() {
-            // The request finds the keyspace, or its absence.
-            starts.push(Vec::new());
+        let starts = || self.router.look(|routes| routes.starts(&self.name));
+        let mut left = starts();
+        if left.is_empty() {
+            // The request finds the keyspace and its ranges, or its absence.
+            self.clear_range(Vec::new())?;
+            left = starts();
+            left.retain(|start| !start.is_empty());
         }
-        for start in starts {
-            wait(|on_done| self.send((start, false), RangeRequest::Clear { id: NO_ID }, on_done))?;
-        }
+        left.into_iter().try_for_each(|start| self.clear_range(start))
+    }
+
+    /// Removes all keys of the range that begins at a key.
+    fn clear_range(&self, start: Vec<u8>) -> Result<()> {
+        wait(|on_done| self.send((start, false), RangeRequest::Clear { id: NO_ID }, on_done))?;
         Ok(())
     }
 
@@ -265,12 +271,20 @@ impl Keyspace {
     /// # Errors
     /// As [`Keyspace::get`].
     pub fn get_stored(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
+        match self.get_divided(keys) {
+            // The ranges were not known before.
+            Err(Error::SeveralRanges { .. }) => self.get_divided(keys),
+            values => values,
+        }
+    }
+
+    fn get_divided(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
         let of_ranges = self.by_ranges(keys);
-        let (sender, receiver) = mpsc::channel();
+        let (sender, receiver) = channel();
         for (at, places) in of_ranges.iter().enumerate() {
             let sender = sender.clone();
             let keys = places.iter().filter_map(|place| Some(keys.get(*place)?.to_vec()));
-            let on_done = move |reply| _ = sender.send((at, reply));
+            let on_done = move |reply| sender.send((at, reply));
             self.send_get(keys.collect(), Box::new(on_done));
         }
         drop(sender);
@@ -321,8 +335,8 @@ impl Keyspace {
 
 /// Waits for the end of the request that `send` sends.
 pub(crate) fn wait(send: impl FnOnce(OnDone)) -> Result<RangeReply> {
-    let (sender, receiver) = mpsc::channel();
-    send(Box::new(move |reply| _ = sender.send(reply)));
+    let (sender, receiver) = channel();
+    send(Box::new(move |reply| sender.send(reply)));
     receiver.recv().unwrap_or(Err(Error::Stopped))
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use environment::Monotonic;
 
 use crate::error::{Error, Result};
-use crate::protocol::{RangeReply, RangeRequest, RequestId, encode_range_request};
+use crate::protocol::{Pair, RangeReply, RangeRequest, RequestId, encode_range_request};
 
 /// The reaction to the end of a request. It is called once, on any thread, and must be short.
 pub type OnDone = Box<dyn FnOnce(Result<RangeReply>) + Send>;
@@ -18,6 +18,8 @@ const PAUSE_MAX: Duration = Duration::from_millis(250);
 const REPLY_BYTES: u32 = 4 << 10;
 /// The same for one value, at the first attempt.
 const VALUE_BYTES: u32 = 64 << 10;
+/// A large reply.
+const LARGE_BYTES: u32 = 16 << 20;
 /// The most bytes of a reply.
 const REPLY_BYTES_MAX: u32 = 255 << 20;
 
@@ -58,7 +60,7 @@ impl Pending {
         let reply_bytes = match &request {
             RangeRequest::Get { keys } => {
                 let keys = u32::try_from(keys.len()).unwrap_or(u32::MAX);
-                keys.saturating_mul(VALUE_BYTES).clamp(VALUE_BYTES, 16 << 20)
+                keys.saturating_mul(VALUE_BYTES).clamp(VALUE_BYTES, LARGE_BYTES)
             }
             RangeRequest::Scan { bytes_max, .. } => bytes_max.saturating_add(VALUE_BYTES),
             RangeRequest::Write { .. } | RangeRequest::Clear { .. } => REPLY_BYTES,
@@ -117,6 +119,17 @@ impl Pending {
         }
     }
 
+    /// Returns the keys of a request for several, but for its own place.
+    pub(crate) fn other_keys(&self) -> impl Iterator<Item = &[u8]> {
+        let (gets, pairs): (&[Vec<u8>], [&[Pair]; 2]) = match &self.request {
+            RangeRequest::Get { keys } => (keys, [&[], &[]]),
+            RangeRequest::Write { expects, steps, .. } => (&[], [expects, steps]),
+            RangeRequest::Scan { .. } | RangeRequest::Clear { .. } => (&[], [&[], &[]]),
+        };
+        let pairs = pairs.into_iter().flatten().map(|pair| pair.key.as_slice());
+        gets.iter().map(Vec::as_slice).chain(pairs).filter(|key| *key != self.key)
+    }
+
     /// Returns whether it is a write.
     pub(crate) fn is_write(&self) -> bool {
         self.id().is_some()
@@ -125,7 +138,9 @@ impl Pending {
     /// Allows a longer reply than the one that was refused. Returns whether there is one.
     pub(crate) fn allow_longer(&mut self) -> bool {
         let may_grow = self.reply_bytes < REPLY_BYTES_MAX;
-        self.reply_bytes = self.reply_bytes.saturating_mul(16).min(REPLY_BYTES_MAX);
+        // Other requests to the LTC have no room meanwhile, so a large limit grows in small steps.
+        let factor = if self.reply_bytes < LARGE_BYTES { 4 } else { 2 };
+        self.reply_bytes = self.reply_bytes.saturating_mul(factor).min(REPLY_BYTES_MAX);
         may_grow
     }
 

@@ -243,7 +243,14 @@ impl Shared {
             drop(state);
             return self.changed.notify_all();
         };
+        let ranges = pending.other_keys().map(|key| routes.find(&pending.keyspace, key, false));
+        let other = ranges.flatten().map(|route| route.range).find(|other| *other != range);
         drop(state);
+        if let Some(other) = other {
+            // The keys were divided before the routes were known.
+            let error = Error::SeveralRanges { first: range, other };
+            return self.step(pending, Next::Done(Err(error)));
+        }
         let kind = pending.request.kind();
         let body = Body { head: range.0.to_le_bytes().to_vec(), tail: Some(pending.encoded()) };
         let limits = (Some(ATTEMPT.min(pending.deadline - now)), pending.reply_bytes);
@@ -453,8 +460,11 @@ fn judge_failure(pending: &mut Pending, error: &wire::Error) -> Next {
             }));
         }
         wire::Error::TooLong { .. } => return Next::Done(Err(Error::Rejected(error.to_string()))),
-        // Nothing was sent.
-        wire::Error::QueueFull { .. } | wire::Error::Expired => {}
+        // Nothing was sent, and the route is not the reason.
+        wire::Error::QueueFull { .. } => {
+            return Next::Again { pause: None, wants_routes: false, wants_id: false };
+        }
+        wire::Error::Expired => {}
         wire::Error::Refused { refusal: Refusal::TooLong, .. } => {
             return match pending.allow_longer() {
                 true => Next::Again {

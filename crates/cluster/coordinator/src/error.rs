@@ -35,8 +35,8 @@ pub enum Error {
     /// There is no such keyspace.
     #[error("there is no keyspace {0:?}")]
     NoKeyspace(String),
-    /// There is a keyspace of this name with other options.
-    #[error("there is a keyspace {0:?} already, with other options")]
+    /// There is a keyspace of this name with other options or other ranges.
+    #[error("there is a keyspace {0:?} already, with other options or other ranges")]
     KeyspaceExists(String),
     /// A name that no keyspace can have.
     #[error(

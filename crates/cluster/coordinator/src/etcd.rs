@@ -5,9 +5,8 @@
 //!
 //! # The leader
 //! One coordinator leads: it has made the key `thermocline/CLUSTER/leader` under a lease of etcd.
-//! It is no record, so no commit can write it. Each commit compares
-//! the revision at which this key was made. So a coordinator that has lost its lease commits
-//! nothing, whatever its clock says.
+//! It is no record, so no commit can write it. Each commit compares the revision at which this key
+//! was made. So a coordinator that has lost its lease commits nothing, whatever its clock says.
 
 mod gateway;
 
@@ -18,6 +17,7 @@ use environment::{Environment, Monotonic};
 use serde_json::{Value, json};
 use sync::Mutex;
 
+use crate::campaign::Election;
 use crate::store::{Compare, Revision, Store, StoreError, Versioned, Write};
 use gateway::{Gateway, bytes_of, in_base64, number_of};
 
@@ -86,44 +86,8 @@ impl EtcdStore {
         })
     }
 
-    /// Returns whether this coordinator leads, by its clock.
-    pub fn leads(&self) -> bool {
-        let leadership = self.leadership.lock();
-        leadership.is_some_and(|leadership| self.environment.now() < leadership.until)
-    }
-
-    /// Renews the lease of the leader, or tries to become the leader. `name` is stored in the key
-    /// of the leader. Call it at least three times in the time of a lease. Returns whether this
-    /// coordinator leads.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub fn campaign(&self, name: &str) -> Result<bool, StoreError> {
-        let present = *self.leadership.lock();
-        // The lease counts from before the call.
-        let until = self.environment.now() + self.lease * 9 / 10;
-        if let Some(Leadership { lease, .. }) = present {
-            let renewed =
-                self.gateway.post("lease/keepalive", &json!({ "ID": lease.to_string() }))?;
-            let is_alive = number_of(renewed.pointer("/result/TTL")) > 0;
-            let mut leadership = self.leadership.lock();
-            match (is_alive, leadership.as_mut()) {
-                (true, Some(leadership)) => leadership.until = until,
-                _ => *leadership = None,
-            }
-            if leadership.is_some() {
-                return Ok(true);
-            }
-        }
-        // A candidacy costs writes of etcd, and a read finds a leader without them.
-        match self.leader()? {
-            Some(_) => Ok(false),
-            None => self.stand(name, until),
-        }
-    }
-
     /// Makes the key of the leader, if there is none.
-    fn stand(&self, name: &str, until: Monotonic) -> Result<bool, StoreError> {
+    fn stand(&self, name: &str, until: Monotonic) -> Result<Option<Revision>, StoreError> {
         let seconds = self.lease.as_secs().max(1).to_string();
         let granted = self.gateway.post("lease/grant", &json!({ "TTL": seconds }))?;
         let lease = number_of(granted.get("ID"));
@@ -138,21 +102,11 @@ impl EtcdStore {
         if !is_success(&won) {
             // One that is not revoked ends by itself.
             let _ = self.gateway.post("lease/revoke", &json!({ "ID": lease_text }));
-            return Ok(false);
+            return Ok(None);
         }
         let made = Revision(number_of(won.pointer("/header/revision")));
         *self.leadership.lock() = Some(Leadership { lease, made, until });
-        Ok(true)
-    }
-
-    /// Ends the leadership, so that another coordinator can lead without a pause.
-    ///
-    /// # Errors
-    /// [`StoreError`]: the lease ends by itself then.
-    pub fn resign(&self) -> Result<(), StoreError> {
-        let Some(Leadership { lease, .. }) = self.leadership.lock().take() else { return Ok(()) };
-        self.gateway.post("lease/revoke", &json!({ "ID": lease.to_string() }))?;
-        Ok(())
+        Ok(Some(made))
     }
 
     /// Returns the name of the leader, if there is one.
@@ -255,6 +209,43 @@ impl Store for EtcdStore {
             return Err(StoreError::NotLeader);
         }
         Ok(false)
+    }
+}
+
+impl Election for EtcdStore {
+    fn leads(&self) -> bool {
+        let leadership = self.leadership.lock();
+        leadership.is_some_and(|leadership| self.environment.now() < leadership.until)
+    }
+
+    fn campaign(&self, name: &str) -> Result<Option<Revision>, StoreError> {
+        let present = *self.leadership.lock();
+        // The lease counts from before the call.
+        let until = self.environment.now() + self.lease * 9 / 10;
+        if let Some(Leadership { lease, .. }) = present {
+            let renewed =
+                self.gateway.post("lease/keepalive", &json!({ "ID": lease.to_string() }))?;
+            let is_alive = number_of(renewed.pointer("/result/TTL")) > 0;
+            let mut leadership = self.leadership.lock();
+            match (is_alive, leadership.as_mut()) {
+                (true, Some(leadership)) => leadership.until = until,
+                _ => *leadership = None,
+            }
+            if let Some(Leadership { made, .. }) = *leadership {
+                return Ok(Some(made));
+            }
+        }
+        // A candidacy costs writes of etcd, and a read finds a leader without them.
+        match self.leader()? {
+            Some(_) => Ok(None),
+            None => self.stand(name, until),
+        }
+    }
+
+    fn resign(&self) -> Result<(), StoreError> {
+        let Some(Leadership { lease, .. }) = self.leadership.lock().take() else { return Ok(()) };
+        self.gateway.post("lease/revoke", &json!({ "ID": lease.to_string() }))?;
+        Ok(())
     }
 }
 

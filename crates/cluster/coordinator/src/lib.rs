@@ -32,6 +32,7 @@
 //! Splits and merges.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
+mod campaign;
 mod coordinator;
 mod descriptor;
 mod error;
@@ -47,6 +48,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 
+pub use campaign::{Campaign, Election, OnReport};
 pub use coordinator::{Coordinator, Order, StocStart};
 pub use descriptor::{Descriptor, Event, Owner, RangeState, Refusal};
 pub use error::{Error, Result};

@@ -1,5 +1,6 @@
 //! The invariants C1 to C4, each with a test that fails without it.
 
+mod campaign;
 mod leases;
 mod records;
 mod remote;
@@ -129,6 +130,10 @@ fn a_keyspace_has_ranges_over_all_keys() {
     }
     // The same again changes nothing.
     assert_eq!(coordinator.create_keyspace("users", b"options", &[]), Ok(made.clone()));
+    let same = coordinator.create_keyspace("users", b"options", &[b"g".to_vec(), b"p".to_vec()]);
+    assert_eq!(same, Ok(made.clone()));
+    let other = coordinator.create_keyspace("users", b"options", &[b"g".to_vec()]);
+    assert_eq!(other, Err(Error::KeyspaceExists("users".to_owned())));
     let other = coordinator.create_keyspace("users", b"others", &[]);
     assert_eq!(other, Err(Error::KeyspaceExists("users".to_owned())));
     let second = coordinator.create_keyspace("second", b"", &[]).expect("the database is open");

@@ -47,7 +47,7 @@ const RETRY: Duration = Duration::from_millis(200);
 /// How ranges are opened for clients.
 #[derive(Clone, Debug)]
 pub struct ServeOptions {
-    /// Memory of all ranges in bytes. Each range gets a quarter of the memory that is left, and at
+    /// Memory of all ranges in bytes. Each range gets an eighth of the memory that is left, and at
     /// least 8 MiB.
     pub memory_bytes: u64,
     /// How the database of a range is opened, but for its memory and its shared parts.
@@ -276,7 +276,10 @@ impl Shared {
         if catch_unwind(AssertUnwindSafe(job)).is_err() {
             self.parts.service.remove(range);
             self.parts.ltc.close_device(range);
-            self.ranges.lock().remove(&range);
+            let mut ranges = self.ranges.lock();
+            // No lease that is extended after this covers it. [R4]
+            ranges.get(&range).and_then(Holding::served).into_iter().for_each(|it| it.uncover());
+            ranges.remove(&range);
         }
     }
 
@@ -387,6 +390,8 @@ impl Shared {
             let holding = ranges.get_mut(&range).filter(|it| matches!(it.held, Held::Moving(_)));
             match holding {
                 Some(holding) if leaves => {
+                    // No lease that is extended after this covers it. [R4]
+                    served.uncover();
                     (holding.held, holding.since) = (Held::Closing, Some(self.environment.now()));
                     true
                 }

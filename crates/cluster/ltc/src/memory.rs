@@ -23,11 +23,11 @@ pub(crate) fn of_keyspace(memory_bytes: u64, before: usize) -> Option<u64> {
     None
 }
 
-/// Returns the memory of a range, if others have `taken`. It is a quarter of the rest, and at least
+/// Returns the memory of a range, if others have `taken`. It is an eighth of the rest, and at least
 /// the least memory. Returns none if the rest is less.
 pub(crate) fn of_range(memory_bytes: u64, taken: u64) -> Option<u64> {
     let left = memory_bytes.checked_sub(taken)?;
-    (left >= LEAST).then(|| (left / 4).max(LEAST))
+    (left >= LEAST).then(|| (left / 8).max(LEAST))
 }
 
 #[cfg(test)]

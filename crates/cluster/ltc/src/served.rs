@@ -195,8 +195,12 @@ impl Served {
     fn get(&self, keys: &[Vec<u8>]) -> Reply {
         let keys: Vec<Vec<u8>> = keys.iter().map(|key| data_key(key)).collect();
         let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-        let values = self.range.multi_get(&keys).map_err(|error| refusal(&error))?;
-        Ok(RangeReply::Values(values))
+        let read = match keys.len() {
+            0 | 1 => self.range.multi_get(&keys),
+            // All values are of one moment.
+            _ => self.db.begin().and_then(|moment| moment.multi_get(&self.range, &keys)),
+        };
+        Ok(RangeReply::Values(read.map_err(|error| refusal(&error))?))
     }
 
     fn scan(
@@ -261,7 +265,9 @@ impl Served {
         if waits {
             self.waits.end();
         }
-        self.judge(executed)
+        let (reply, is_read) = self.judge(executed);
+        // Without steps it has only compared present values.
+        (reply, is_read || steps.is_empty())
     }
 
     /// Returns the reply for the outcome of a write, and whether it is one of a read.

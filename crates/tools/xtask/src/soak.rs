@@ -106,7 +106,7 @@ fn harnesses() -> Vec<Harness> {
 }
 
 /// The harnesses that name no engine of the list, or a part of one.
-fn others() -> [Harness; 7] {
+fn others() -> [Harness; 8] {
     [
         Harness {
             name: Cow::Borrowed("journal on a simulated disk"),
@@ -166,6 +166,15 @@ fn others() -> [Harness; 7] {
             figures: kill_figures,
         },
         Harness {
+            name: Cow::Borrowed("cluster in a simulation"),
+            build: "cargo test -q --release --locked -p thermocline-ltc --test simulated --no-run",
+            run: Cow::Borrowed(
+                "cargo test -q --release --locked -p thermocline-ltc --test simulated -- \
+              --seeds 60 --first {seed}",
+            ),
+            figures: simulated_figures,
+        },
+        Harness {
             name: Cow::Borrowed("kill -9 of server and embedded database"),
             build: BUILD_KILL,
             run: Cow::Borrowed(
@@ -209,6 +218,15 @@ fn conformance_figures(line: &str) -> Option<Figures> {
         crashes: number("crashes")?,
         simulated_seconds: number("simulated_seconds")?,
     })
+}
+
+/// `N seeds, N ended processes, N simulated seconds`
+fn simulated_figures(line: &str) -> Option<Figures> {
+    let (seeds, rest) = line.split_once(" seeds, ")?;
+    let (crashes, rest) = rest.split_once(" ended processes, ")?;
+    let seconds = rest.strip_suffix(" simulated seconds")?;
+    let (seeds, crashes) = (seeds.parse().ok()?, crashes.parse().ok()?);
+    Some(Figures { seeds, crashes, simulated_seconds: seconds.parse().ok()? })
 }
 
 /// `N passed, N failed`: a round is one kill or more, and all of a turn have one seed.

@@ -47,6 +47,11 @@ impl StoreService {
         *self.leases.lock() = leases;
     }
 
+    /// Returns whether this coordinator gives leases.
+    pub fn leads(&self) -> bool {
+        self.leases.lock().is_some()
+    }
+
     /// Drops the calls that have not begun, and waits for the end of the others.
     pub fn stop(&self) {
         self.threads.stop();

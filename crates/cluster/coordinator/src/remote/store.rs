@@ -1,7 +1,6 @@
 //! The store of coordinators in other processes.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::mpsc;
 use std::time::Duration;
 
 use wire::{Channel, Error, Kind, Refusal};
@@ -144,9 +143,9 @@ fn unavailable(cause: impl ToString) -> StoreError {
 
 /// Calls one coordinator, and waits for the reply.
 fn call(channel: &Channel, kind: Kind, body: Vec<u8>, limit: Duration) -> Result<Vec<u8>, Error> {
-    let (sender, receiver) = mpsc::channel();
+    let (sender, receiver) = sync::channel::channel();
     // Without a receiver the thread has waited long enough.
-    let on_reply = move |reply| _ = sender.send(reply);
+    let on_reply = move |reply| sender.send(reply);
     channel.send(kind, body.into(), (Some(limit), REPLY_BYTES), Box::new(on_reply));
     let reply = receiver.recv_timeout(limit * 2);
     reply.unwrap_or_else(|_| {

@@ -100,6 +100,12 @@ fn await_that(what: &str, is_so: impl Fn() -> bool) {
     assert!(done, "{what}");
 }
 
+/// Returns a key with the stored form of its value.
+fn stored(key: &[u8], value: &[u8]) -> Pair {
+    let value = Some(Expiring { value, expiry_ms: None }.to_stored());
+    Pair { key: key.to_vec(), value }
+}
+
 fn splits() -> Vec<Vec<u8>> {
     [b"g", b"n", b"t"].map(|split| split.to_vec()).to_vec()
 }
@@ -142,15 +148,11 @@ fn a_keyspace_of_several_ranges_serves_all_operations() {
     assert_eq!(users.compare_and_swap(b"bb", Some(b"new"), None), Ok(true));
     users.put_with_ttl(b"dd", b"brief", Duration::from_millis(1)).expect("a range has it");
     await_that("the value expires", || users.get(b"dd") == Ok(None));
-    let pair = |key: &[u8], value: &[u8]| Pair {
-        key: key.to_vec(),
-        value: Some(Expiring { value, expiry_ms: None }.to_stored()),
-    };
-    let two = Write { steps: vec![pair(b"a1", b"1"), pair(b"a2", b"2")], ..Write::default() };
+    let two = Write { steps: vec![stored(b"a1", b"1"), stored(b"a2", b"2")], ..Write::default() };
     assert_eq!(users.write(two.clone()), Ok(Outcome::Written));
-    let late = Write { expects: vec![pair(b"a1", b"0")], ..two };
+    let late = Write { expects: vec![stored(b"a1", b"0")], ..two };
     assert_eq!(users.write(late), Ok(Outcome::Differs));
-    let apart = Write { steps: vec![pair(b"a1", b"1"), pair(b"z1", b"2")], ..Write::default() };
+    let apart = Write { steps: vec![stored(b"a1", b"1"), stored(b"z1", b"2")], ..Write::default() };
     assert!(matches!(users.write(apart), Err(client::Error::SeveralRanges { .. })));
     users.clear().expect("the ranges are served");
     assert_eq!(users.scan(&KeyRange::all()).count(), 0);
@@ -158,6 +160,34 @@ fn a_keyspace_of_several_ranges_serves_all_operations() {
     assert_eq!(users.get(b"aa"), Ok(Some(b"again".to_vec())));
     let none = client.cluster.keyspace("none").err();
     assert_eq!(none, Some(client::Error::NoKeyspace("none".to_owned())));
+}
+
+/// A read of several keys of a range shows one moment.
+#[test]
+fn a_read_of_several_keys_sees_whole_writes() {
+    let world = World::new();
+    let _ltc = start_ltc(&world, 1);
+    let (writer, reader) = (client(&world, 1), client(&world, 2));
+    let data = writer.cluster.keyspace("data").expect("it is there");
+    let read = reader.cluster.keyspace("data").expect("it is there");
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 0..400_u32 {
+                let value = number.to_le_bytes();
+                let steps = (0..16_u8).map(|key| stored(&[key], &value)).collect();
+                let written = data.write(Write { steps, ..Write::default() });
+                assert_eq!(written, Ok(Outcome::Written));
+            }
+            is_over.store(true, SeqCst);
+        });
+        let keys: Vec<[u8; 1]> = (0..16_u8).map(|key| [key]).collect();
+        let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+        while !is_over.load(SeqCst) {
+            let values = read.multi_get(&keys).expect("the range is served");
+            assert!(values.iter().all(|value| Some(value) == values.first()), "{values:?}");
+        }
+    });
 }
 
 /// R1 and R3: the ranges of an LTC that ends go to another one, with all acknowledged writes.
@@ -265,9 +295,9 @@ fn increments_are_executed_once_under_faults() {
 fn an_ltc_without_a_lease_serves_no_reads() {
     let world = World::new();
     let first = start_ltc(&world, 1);
-    let clients = [client(&world, 1), client(&world, 2)];
-    let [early, late] = clients.each_ref().map(|client| client.cluster.keyspace("data"));
-    let (early, late) = (early.expect("it is there"), late.expect("it is there"));
+    let clients = [client(&world, 1), client(&world, 2), client(&world, 4)];
+    let keyspaces = clients.each_ref().map(|client| client.cluster.keyspace("data"));
+    let [early, late, compares] = keyspaces.map(|found| found.expect("it is there"));
     early.put(b"key", b"old").expect("the range is served");
     assert_eq!(late.get(b"key"), Ok(Some(b"old".to_vec())));
     let second = start_ltc(&world, 2);
@@ -278,6 +308,10 @@ fn an_ltc_without_a_lease_serves_no_reads() {
     let data = new.cluster.keyspace("data").expect("it is there");
     data.put(b"key", b"new").expect("the range is served");
     assert_eq!(first.beats.served(), [RangeId(1)], "it does not know that it has lost the range");
+    // A comparison alone is a read.
+    let old = vec![stored(b"key", b"old")];
+    let compared = compares.write(Write { expects: old, steps: Vec::new() });
+    assert_eq!(compared, Ok(Outcome::Differs));
     assert_eq!(late.get(b"key"), Ok(Some(b"new".to_vec())));
     // Its logs refuse the write, and the client finds the second LTC.
     early.put(b"key", b"newer").expect("the range is served");

@@ -6,9 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 use coordinator::{
-    Coordinator, EtcdOptions, EtcdStore, EtcdTls, Leases, LocalStore, Store, StoreService,
+    Campaign, Coordinator, EtcdOptions, EtcdStore, EtcdTls, Leases, LocalStore, Store, StoreService,
 };
-use environment::Environment;
 use thermocline::Db;
 use wire::Role;
 
@@ -91,110 +90,27 @@ fn run_with_etcd(context: &Context, process: &Process) -> Outcome {
     let store = Arc::new(store.map_err(|error| Failure::new(Kind::Error, error))?);
     let is_over = Arc::new(AtomicBool::new(false));
     let service = service_of(process, Arc::clone(&store) as _)?;
-    let campaign = Campaign {
-        store: Arc::clone(&store),
-        service: Arc::clone(&service),
-        environment: process.environment.clone(),
-        cluster,
-        name: process.member.address.to_string(),
-        is_over: Arc::clone(&is_over),
-    };
-    let environment = process.environment.clone();
+    let mut campaign = Campaign::new(
+        (store, Arc::clone(&service)),
+        (cluster, process.member.address.to_string()),
+        coordinator::LEASE,
+        &process.environment,
+        Box::new(|line| eprintln!("thermocline: {line}")),
+    );
+    let (environment, ends) = (process.environment.clone(), Arc::clone(&is_over));
     let campaigning = process.environment.spawn("campaign", move || {
-        let mut known = Known::default();
-        while !campaign.is_over.load(SeqCst) {
-            campaign.step(&mut known);
+        while !ends.load(SeqCst) {
+            campaign.step();
             environment.sleep(CAMPAIGN);
         }
         // Another coordinator leads without a pause.
-        let _ = campaign.store.resign();
+        let _ = campaign.resign();
     });
     let campaigning = campaigning.map_err(|error| Failure::io("a thread", &error))?;
     let served = serve(context, process, service, bound);
     is_over.store(true, SeqCst);
     let _ended = campaigning.join();
     served
-}
-
-/// The attempts of a coordinator to lead.
-struct Campaign {
-    store: Arc<EtcdStore>,
-    service: Arc<StoreService>,
-    environment: Environment,
-    cluster: u64,
-    name: String,
-    is_over: Arc<AtomicBool>,
-}
-
-/// The state of a campaign that was reported last.
-#[derive(Debug, Default)]
-struct Known {
-    leads: bool,
-    has_leases: bool,
-    error: Option<String>,
-}
-
-impl Known {
-    /// Reports an error once, and its end.
-    fn note(&mut self, error: Option<String>) {
-        if self.error != error {
-            match &error {
-                Some(error) => eprintln!("thermocline: {error}"),
-                None => eprintln!("thermocline: the error before is over"),
-            }
-            self.error = error;
-        }
-    }
-}
-
-impl Campaign {
-    /// Renews the lease, or tries to lead. The leader makes the cluster, if there is none.
-    fn step(&self, known: &mut Known) {
-        let leads = match self.store.campaign(&self.name) {
-            Ok(leads) => leads,
-            Err(error) => return known.note(Some(error.to_string())),
-        };
-        if leads != known.leads {
-            let who = if leads { "this coordinator leads" } else { "another coordinator leads" };
-            eprintln!("thermocline: {who}");
-            known.leads = leads;
-        }
-        let made = match leads {
-            true => self.make_cluster().and_then(|()| self.lead(known)),
-            false => {
-                self.service.lead(None);
-                known.has_leases = false;
-                Ok(())
-            }
-        };
-        known.note(made.err().map(|error| error.to_string()));
-    }
-
-    /// Gives leases, if this coordinator has begun to lead.
-    fn lead(&self, known: &mut Known) -> coordinator::Result<()> {
-        if known.has_leases {
-            return Ok(());
-        }
-        let joined = Coordinator::join(Arc::clone(&self.store) as _, self.cluster)?;
-        let store = Arc::clone(&self.store);
-        let leads = move || store.leads();
-        let leases = Leases::begin(Arc::new(joined), coordinator::LEASE, leads, &self.environment)?;
-        self.service.lead(Some(Arc::new(leases)));
-        known.has_leases = true;
-        Ok(())
-    }
-
-    /// Makes the cluster if etcd has no records of it.
-    fn make_cluster(&self) -> coordinator::Result<()> {
-        let store = || Arc::clone(&self.store) as Arc<dyn Store>;
-        match Coordinator::join(store(), self.cluster) {
-            Err(coordinator::Error::NoCluster) => {
-                eprintln!("thermocline: etcd has no records of the cluster: it begins without any");
-                Coordinator::found(store(), self.cluster).map(drop)
-            }
-            joined => joined.map(drop),
-        }
-    }
 }
 
 /// Reads the certificates for etcd.

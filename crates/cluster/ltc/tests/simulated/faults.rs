@@ -1,0 +1,144 @@
+//! The faults of a simulation, drawn from its seed.
+
+use std::time::Duration;
+
+use environment::Random;
+use rand::RngExt;
+use wire::{Cut, Role};
+
+use super::world::{COORDINATORS, End, LTCS, Name, STOCS, World};
+
+/// Faults of a seed, at most.
+const FAULTS_MAX: u32 = 14;
+/// The longest time between two faults.
+const QUIET_MAX: Duration = Duration::from_secs(4);
+/// The longest pause of a process: longer than a lease.
+const PAUSE_MAX: Duration = Duration::from_secs(12);
+/// Time in which the tables of a lost disk are copied to others.
+const REPAIR: Duration = Duration::from_secs(60);
+
+/// A kind of fault.
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    Kill,
+    PowerCut,
+    Pause,
+    Cut(Cut),
+    EtcdAway,
+    Clock,
+    Restart,
+}
+
+const FAULTS: [Fault; 10] = [
+    Fault::Kill,
+    Fault::Kill,
+    Fault::PowerCut,
+    Fault::Pause,
+    Fault::Cut(Cut::Silent),
+    Fault::Cut(Cut::Reset),
+    Fault::EtcdAway,
+    Fault::Clock,
+    Fault::Restart,
+    Fault::Restart,
+];
+
+/// All processes but the clients.
+pub(crate) fn all() -> Vec<Name> {
+    let coordinators = (1..=COORDINATORS).map(|number| (Role::Coordinator, number));
+    let stocs = (1..=STOCS).map(|number| (Role::Stoc, number));
+    coordinators.chain(stocs).chain((1..=LTCS).map(|number| (Role::Ltc, number))).collect()
+}
+
+fn pick<T: Copy>(random: &mut Random, of: &[T]) -> T {
+    of[random.random_range(0..of.len())]
+}
+
+fn below(random: &mut Random, longest: Duration) -> Duration {
+    Duration::from_micros(random.random_range(0..longest.as_micros() as u64))
+}
+
+/// Starts all processes that do not run.
+fn start_all(world: &World) {
+    all().into_iter().for_each(|name| world.start(name));
+}
+
+/// Makes the faults of a seed, and ends them.
+pub(crate) fn torment(world: &World, mut random: Random) {
+    let environment = world.environment();
+    let count = random.random_range(0..=FAULTS_MAX);
+    // A few seeds lose a disk, after which no other StoC fails until its tables are copied.
+    let loses_disk = (random.random_range(0..4) == 0).then(|| random.random_range(0..=count));
+    for number in 0..=count {
+        environment.sleep(below(&mut random, QUIET_MAX));
+        world.reap();
+        if loses_disk == Some(number) {
+            lose_disk(world, &mut random);
+            continue;
+        }
+        let fault = pick(&mut random, &FAULTS);
+        make(world, fault, &mut random);
+    }
+    world.heal();
+    world.reap();
+    start_all(world);
+    environment.sleep(Duration::from_secs(3));
+}
+
+fn lose_disk(world: &World, random: &mut Random) {
+    world.heal();
+    world.reap();
+    start_all(world);
+    world.environment().sleep(REPAIR);
+    let name = (Role::Stoc, random.random_range(1..=STOCS));
+    world.end(name, End::DiskLost);
+    world.environment().sleep(below(random, PAUSE_MAX));
+    world.start(name);
+    world.environment().sleep(REPAIR);
+}
+
+fn make(world: &World, fault: Fault, random: &mut Random) {
+    let environment = world.environment();
+    let all = all();
+    let name = pick(random, &all);
+    match fault {
+        Fault::Kill => world.end(name, End::Kill),
+        Fault::PowerCut => {
+            let name = (Role::Stoc, random.random_range(1..=STOCS));
+            world.end(name, End::PowerCut(random.random_range(0..u64::MAX)));
+        }
+        Fault::Pause => {
+            world.pause(name);
+            environment.sleep(below(random, PAUSE_MAX));
+            world.resume(name);
+        }
+        Fault::Cut(cut) => {
+            let others: Vec<Name> =
+                all.into_iter().chain((1..=4).map(|client| (Role::Client, client))).collect();
+            let other = pick(random, &others);
+            if other != name {
+                world.cut(name, other, cut);
+                environment.sleep(below(random, PAUSE_MAX));
+            }
+            if random.random_bool(0.5) {
+                world.heal();
+            }
+        }
+        Fault::EtcdAway => {
+            let coordinator = random.random_range(1..=COORDINATORS);
+            world.set_away(coordinator, true);
+            environment.sleep(below(random, PAUSE_MAX));
+            world.set_away(coordinator, false);
+        }
+        Fault::Clock => {
+            let year_ms = 365 * 86_400_000;
+            world.move_wall_clock(name, random.random_range(-year_ms..year_ms));
+        }
+        Fault::Restart => {
+            let ended = all.into_iter().filter(|name| !world.is_running(*name));
+            let ended: Vec<Name> = ended.collect();
+            if !ended.is_empty() {
+                world.start(pick(random, &ended));
+            }
+        }
+    }
+}
