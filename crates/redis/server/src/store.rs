@@ -182,7 +182,8 @@ pub(crate) type OnRead = Box<dyn FnOnce(Result<Vec<Option<Vec<u8>>>, StoreError>
 pub(crate) type OnCommitted = Box<dyn FnOnce(Result<bool, StoreError>) + Send>;
 
 /// A store of other processes, which are also used by other servers: commands that write are
-/// committed by comparing the values that they have read. No call waits.
+/// committed by comparing the values that they have read. No call waits, but for
+/// [`Remote::databases`].
 pub(crate) trait Remote: Send + Sync {
     /// Reads the stored values of keys.
     fn read(&self, db: DbIndex, keys: Vec<Vec<u8>>, on_read: OnRead);
@@ -190,6 +191,12 @@ pub(crate) trait Remote: Send + Sync {
     /// Makes the steps of a commit, all or none, if all expected values are the present ones. They
     /// are durable when `on_committed` is called.
     fn commit(&self, commit: Commit, on_committed: OnCommitted);
+
+    /// Returns the databases that are there. Waits for the other processes.
+    fn databases(&self) -> Result<Vec<DbIndex>, StoreError>;
+
+    /// Returns whether the places of the keys of a database are known.
+    fn is_known(&self, db: DbIndex) -> bool;
 
     /// Divides keys by the places that have them. A commit has the keys of one place.
     fn places(&self, db: DbIndex, keys: &[&[u8]]) -> Vec<Vec<usize>>;

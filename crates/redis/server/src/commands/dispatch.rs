@@ -279,8 +279,14 @@ fn check(call: &Call<'_>, command: &Command) -> Outcome {
 #[inline]
 fn run(call: &mut Call<'_>, command: &Command, pass: &mut Pass<'_>) -> Outcome {
     let arg_count = call.args.len();
-    if call.shared.is_gateway && command.is_committed(arg_count) {
-        return Err(Failure::Parked(Purpose::Commit));
+    if call.shared.is_gateway {
+        if command.is_committed(arg_count) {
+            return Err(Failure::Parked(Purpose::Commit));
+        }
+        if command.flags.has(Flags::THREAD.and(Flags::ALONE)) {
+            // The gate of one server does not order the commands of others.
+            return Err(Failure::Parked(Purpose::Thread));
+        }
     }
     let is_alone = command.flags.has(Flags::ALONE) || command.keys.is_several(arg_count);
     let args_max = if command.keys.first > 0 { ARGS_MAX } else { ARGS_WITHOUT_KEYS_MAX };

@@ -96,7 +96,13 @@ fn flush(call: &mut Call<'_>, dbs: std::ops::Range<DbIndex>) -> Outcome {
     {
         return Err(Failure::SYNTAX);
     }
-    for db in dbs.clone() {
+    let mut dbs: Vec<DbIndex> = dbs.collect();
+    if let Some(remote) = call.shared.store.remote() {
+        // An absent one costs several calls of the cluster.
+        let present = remote.databases()?;
+        dbs.retain(|db| present.contains(db));
+    }
+    for db in dbs.iter().copied() {
         // One that is damaged is refused, before any other is cleared.
         call.store.get(db, b"", call.scratch)?;
     }

@@ -12,8 +12,9 @@
 //! of this server that read the same key follow each other, so that they do not repeat each other.
 //!
 //! # Invariants
-//! - G1. A command of this thread takes effect at one moment for the clients of all servers: all
-//!   values that it has read are compared in the commit.
+//! - G1. A command of this thread that writes takes effect at one moment for the clients of all
+//!   servers: all values that it has read are compared in the commit. So does EXEC. A command that
+//!   reads several keys reads those of one place at one moment.
 //! - G2. EXEC gets the values that its client has watched into the comparison. If one of them is
 //!   another one, the transaction is refused.
 
@@ -26,27 +27,33 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use thermocline::environment::Monotonic;
 use thermocline::sync::locks::{Condvar, Mutex};
 
 use super::command_threads::{Job, Ran};
 use super::{Letter, SCRATCH_BYTES_KEPT};
 use crate::commands::dispatch::run_on_thread;
 use crate::commands::plan::Plan;
-use crate::commands::transactions::forget_transaction;
+use crate::commands::transactions::{forget_transaction, forget_watches};
 use crate::commands::{Alone, COMMANDS, Call, Failure, ReadMode, Room};
 use crate::protocol::args::OwnedArgs;
 use crate::protocol::{Extent, Reply};
 use crate::shared::Shared;
 use crate::stats::Tally;
+use crate::store::ranges::two_databases;
 use crate::store::{Commit, DbIndex, Step, StoreError};
 
 /// How often the thread looks whether the server stops.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+/// Time that a command may wait for earlier ones with its keys. Most clients do not wait longer.
+const TURN_MAX: Duration = Duration::from_secs(10);
 
 /// Work for the thread.
 pub(crate) enum Input {
     /// A command.
     Job(Box<Job>),
+    /// The same, once the store knows the places of its keys, or that they have none.
+    Placed(Box<Job>),
     /// The values of a command's keys.
     Read(u64, Result<Vec<Option<Vec<u8>>>, StoreError>),
     /// The end of a command's commit.
@@ -76,6 +83,10 @@ struct Running {
     /// The same of the reply.
     charged: usize,
     has_written: bool,
+    /// Whether the client does not get the reply. The thread itself needs it.
+    is_muted: bool,
+    /// When the command has failed, if it still waits for its turn then.
+    deadline: Monotonic,
     /// Parts of a command whose keys are in several places, and the sum of their replies.
     parts: Vec<OwnedArgs>,
     sum: i64,
@@ -132,7 +143,8 @@ impl Commits {
 impl Thread<'_> {
     fn step(&mut self, input: Input) {
         match input {
-            Input::Job(job) => self.begin(job),
+            Input::Job(job) => self.place(job),
+            Input::Placed(job) => self.begin(job),
             Input::Read(number, values) => {
                 if let Some(running) = self.running.remove(&number) {
                     self.go_on(number, running, values);
@@ -146,11 +158,30 @@ impl Thread<'_> {
         }
     }
 
+    /// Begins a command, if the store knows the places of its keys. Otherwise a read finds them.
+    fn place(&mut self, job: Box<Job>) {
+        let Some(remote) = self.shared.store.remote() else { return };
+        let (command, db) = (&COMMANDS[job.parked.command], job.session.db);
+        let args = job.args.args();
+        let is_several = command.keys.is_several(args.len());
+        let Some(key) = args.get(1).filter(|_| is_several && !remote.is_known(db)) else {
+            return self.begin(job);
+        };
+        let (key, shared) = (key.to_vec(), Arc::clone(self.shared));
+        let on_read = move |_: Result<Vec<Option<Vec<u8>>>, StoreError>| {
+            // The command gets the error itself, if there is one.
+            shared.threads.command_threads.commits.add(Input::Placed(job));
+        };
+        remote.read(db, vec![key], Box::new(on_read));
+    }
+
     fn begin(&mut self, mut job: Box<Job>) {
         let number = self.next;
         self.next += 1;
         let parts = self.parts_of(&mut job);
         let before = (job.session.db, job.session.resp3);
+        let is_muted = take(&mut job.parked.is_muted);
+        let deadline = self.shared.environment.now() + TURN_MAX;
         let running = Running {
             job,
             plan: Plan::default(),
@@ -158,6 +189,8 @@ impl Thread<'_> {
             reply: Vec::new(),
             charged: 0,
             has_written: false,
+            is_muted,
+            deadline,
             parts,
             sum: 0,
             before,
@@ -222,7 +255,13 @@ impl Thread<'_> {
                 return;
             }
         }
-        if keys.iter().any(|(other, _)| *other != db) {
+        if let Some((other, _)) = keys.iter().find(|(other, _)| *other != db) {
+            if command.name == "exec" {
+                // A key of another database is watched.
+                let cause = two_databases(db, *other);
+                let text = format!("EXECABORT Transaction discarded because of: {cause}");
+                return self.fail(number, running, &Failure::made(text));
+            }
             // The command itself refuses that.
             return self.run(number, running);
         }
@@ -291,6 +330,7 @@ impl Thread<'_> {
         run_on_thread(&mut call, job.parked, Some(alone));
         running.has_written |= call.written.any;
         running.charged = room.charged();
+        let has_queue = job.session.queue.is_some();
         if command.name == "watch" {
             for index in 0..known.len() {
                 let Some((db, key, _)) = known.key(index) else { break };
@@ -298,9 +338,9 @@ impl Thread<'_> {
             }
         }
         let steps = commit.into_inner();
-        let has_failed = running.reply.first() == Some(&b'-');
-        // The values that a transaction has only read are of one moment, too.
-        let reads_many = is_exec && !has_failed && known.len() > 1;
+        // The values that a transaction has only read are of one moment, too. One that was refused
+        // has no queue any more.
+        let reads_many = is_exec && has_queue && known.len() > 1;
         match steps.or_else(|| reads_many.then(Vec::new)) {
             Some(steps) => self.commit(number, running, steps),
             None => self.finish(number, running),
@@ -312,15 +352,23 @@ impl Thread<'_> {
         let Some(remote) = self.shared.store.remote() else { return };
         let known = &running.plan.known;
         let mut commit = Commit { db: running.job.session.db, expects: Vec::new(), steps };
-        if let Some(step) = commit.steps.first() {
-            commit.db = step.db;
+        let mut used = commit.steps.iter().map(|step| step.db);
+        let mut other = None;
+        if let Some(first) = used.next() {
+            commit.db = first;
+            other = used.find(|db| *db != first);
         }
         for index in 0..known.len() {
             let Some((db, key, _)) = known.key(index) else { break };
             if let Some(value) = known.get(db, key) {
+                other = other.or((db != commit.db && !commit.steps.is_empty()).then_some(db));
                 commit.db = db;
                 commit.expects.push((key.to_vec(), value.map(<[u8]>::to_vec)));
             }
+        }
+        if let Some(other) = other {
+            let error = StoreError::Refused(two_databases(commit.db, other));
+            return self.fail(number, running, &error.into());
         }
         self.running.insert(number, running);
         let shared = Arc::clone(self.shared);
@@ -390,6 +438,11 @@ impl Thread<'_> {
         };
         call.fail(Some(job.parked.command), failure);
         running.charged = room.charged();
+        if COMMANDS[job.parked.command].name == "watch" {
+            // Nothing is watched any more, so no EXEC may take place as if it were.
+            forget_watches(shared, &mut job.session);
+            job.session.changed.store(true, Relaxed);
+        }
         self.send(number, running);
     }
 
@@ -423,9 +476,16 @@ impl Thread<'_> {
             };
             let Some(mut following) = self.running.remove(&next) else { continue };
             following.waits = following.waits.saturating_sub(1);
-            match following.waits {
-                0 => self.read(next, following),
-                _ => _ = self.running.insert(next, following),
+            if following.waits > 0 {
+                self.running.insert(next, following);
+            } else if self.shared.environment.now() < following.deadline {
+                self.read(next, following);
+            } else {
+                // Not here: the failures of many commands would be calls within each other.
+                self.running.insert(next, following);
+                let cause = "commands with the same key have not ended for ten seconds";
+                let late = Input::Read(next, Err(StoreError::Refused(cause.to_owned())));
+                self.shared.threads.command_threads.commits.add(late);
             }
         }
     }
@@ -435,13 +495,13 @@ impl Thread<'_> {
         self.leave_keys(number, &mut running);
         let shared = self.shared;
         shared.clients.memory.recharge(&mut running.held, 0);
-        let Running { job, mut reply, charged, has_written, .. } = running;
+        if running.is_muted {
+            self.drop_reply(&mut running);
+        }
+        let Running { job, reply, charged, has_written, .. } = running;
         let Job { index, asker, number: place, parked, mut session, lent_bytes, .. } = *job;
         if COMMANDS[parked.command].name == "exec" {
             forget_transaction(shared, &mut session);
-        }
-        if parked.is_muted {
-            reply.clear();
         }
         let is_promise = has_written;
         let ran = Ran { asker, number: place, session, lent_bytes, reply, charged, is_promise };

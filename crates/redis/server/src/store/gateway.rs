@@ -369,6 +369,15 @@ impl Remote for Gateway {
         keyspace.send_write(Write { expects, steps }, Box::new(on_done));
     }
 
+    fn databases(&self) -> Result<Vec<DbIndex>, StoreError> {
+        self.cluster.refresh()?;
+        Ok((0..DB_COUNT).filter(|db| self.is_known(*db)).collect())
+    }
+
+    fn is_known(&self, db: DbIndex) -> bool {
+        self.keyspace(db).is_ok_and(|keyspace| keyspace.ranges() > 0)
+    }
+
     fn places(&self, db: DbIndex, keys: &[&[u8]]) -> Vec<Vec<usize>> {
         self.keyspace(db).map(|keyspace| keyspace.by_ranges(keys)).unwrap_or_default()
     }

@@ -98,8 +98,11 @@ impl<'a> Transaction<'a> {
                 "command not allowed: the transaction changes more than {room} bytes"
             )));
         }
-        // A database that is made later would give its keys other positions.
-        self.below.make(db)?;
+        // A database that is made later would give its keys other positions. In a store of other
+        // processes all positions are equal, and the commit makes the database.
+        if self.below.remote().is_none() {
+            self.below.make(db)?;
+        }
         let place = self.place(db, key)?;
         let old = self.changes.borrow_mut().insert(place, value);
         self.bytes.set(bytes - old.map_or(0, |old| change_bytes(key, old.as_deref())));

@@ -1,262 +1,33 @@
 //! Several servers on one store of other processes: each is a gateway.
 
-use std::collections::VecDeque;
-use std::path::Path;
+mod remote_map;
+
 use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 use std::thread;
+use std::time::Duration;
 
 use thermocline::environment::Environment;
-use thermocline::sync::locks::Mutex;
 use thermocline::telemetry::Registry;
-use thermocline::{Doorbell, SeqNo};
 
 use super::client::Client;
-use super::map_store::MapStore;
 use super::{model, options};
-use crate::store::session::{OnLookup, Purpose, StoreLookup, StoreRead, StoreSession};
-use crate::store::{
-    Change, Commit, DbIndex, Durable, Found, OnCommitted, OnRead, Remote, Step, Store, StoreError,
-    Visit,
-};
-use crate::{Bound, Server};
-
-/// A map of other processes. Keys from `n` on are at another place.
-#[derive(Default)]
-struct RemoteMap {
-    map: Arc<MapStore>,
-    /// One commit at a time.
-    committing: Mutex<()>,
-}
-
-/// Returns the place of a key.
-fn place(key: &[u8]) -> usize {
-    usize::from(key.first().is_some_and(|first| *first >= b'n'))
-}
-
-fn value_of(map: &MapStore, db: DbIndex, key: &[u8]) -> Option<Vec<u8>> {
-    let mut value = Vec::new();
-    map.get(db, key, &mut value).is_ok_and(|is_there| is_there).then_some(value)
-}
-
-impl Store for RemoteMap {
-    fn get(&self, db: DbIndex, key: &[u8], into: &mut Vec<u8>) -> Result<bool, StoreError> {
-        self.map.get(db, key, into)
-    }
-
-    fn try_get(&self, _: DbIndex, _: &[u8], _: &mut Vec<u8>) -> Result<Option<bool>, StoreError> {
-        Ok(None)
-    }
-
-    fn multi_get(
-        &self,
-        db: DbIndex,
-        keys: &[&[u8]],
-        found: &mut Found<'_>,
-    ) -> Result<(), StoreError> {
-        self.map.multi_get(db, keys, found)
-    }
-
-    fn put(&self, _: DbIndex, _: &[u8], _: &[u8]) -> Result<SeqNo, StoreError> {
-        Err(StoreError::Refused("a commit writes".to_owned()))
-    }
-
-    fn delete(&self, _: DbIndex, _: &[u8]) -> Result<SeqNo, StoreError> {
-        Err(StoreError::Refused("a commit writes".to_owned()))
-    }
-
-    fn update(
-        &self,
-        _: DbIndex,
-        _: &[u8],
-        _: &mut dyn FnMut(Option<&[u8]>) -> Change,
-    ) -> Result<SeqNo, StoreError> {
-        Err(StoreError::Refused("a commit writes".to_owned()))
-    }
-
-    fn try_update(
-        &self,
-        _: DbIndex,
-        _: &[u8],
-        _: &mut dyn FnMut(Option<&[u8]>) -> Change,
-    ) -> Result<Option<SeqNo>, StoreError> {
-        Ok(None)
-    }
-
-    fn walk(
-        &self,
-        db: DbIndex,
-        from: Option<&[u8]>,
-        visit: &mut Visit<'_>,
-    ) -> Result<(), StoreError> {
-        self.map.walk(db, from, visit)
-    }
-
-    fn is_ordered(&self, _: DbIndex) -> bool {
-        true
-    }
-
-    fn position(&self, _: DbIndex, _: &[u8]) -> Result<u64, StoreError> {
-        Ok(0)
-    }
-
-    fn counted_keys(&self, _: DbIndex) -> Result<Option<u64>, StoreError> {
-        Ok(None)
-    }
-
-    fn clear(&self, db: DbIndex) -> Result<SeqNo, StoreError> {
-        let _committing = self.committing.lock();
-        self.map.clear(db)
-    }
-}
-
-impl Durable for RemoteMap {
-    fn store_session(
-        &self,
-        db: DbIndex,
-        _depth: usize,
-        bell: &Arc<Doorbell>,
-    ) -> Result<Box<dyn StoreSession>, StoreError> {
-        let (map, bell, asked) = (Arc::clone(&self.map), Arc::clone(bell), VecDeque::new());
-        Ok(Box::new(RemoteSession { map, db, bell, asked }))
-    }
-
-    fn remote(&self) -> Option<&dyn Remote> {
-        Some(self)
-    }
-
-    fn are_apart(&self) -> bool {
-        true
-    }
-
-    fn write(
-        &self,
-        _: &mut dyn Iterator<Item = Step>,
-        _: Option<&dyn Fn()>,
-    ) -> Result<SeqNo, StoreError> {
-        Err(StoreError::Refused("a commit writes".to_owned()))
-    }
-
-    fn make(&self, db: DbIndex) -> Result<(), StoreError> {
-        self.map.make(db)
-    }
-
-    fn write_room(&self) -> u64 {
-        1 << 20
-    }
-
-    fn wait(&self, _: SeqNo) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    fn last(&self) -> SeqNo {
-        SeqNo::ZERO
-    }
-
-    fn save(&self) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    fn backup(&self, _: &Path) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    fn figures(&self) -> Vec<(String, u64)> {
-        Vec::new()
-    }
-
-    fn refresh_metrics(&self) {}
-
-    fn memory(&self) -> (u64, u64) {
-        (0, 1 << 30)
-    }
-
-    fn commands(&self) -> &dyn Store {
-        self
-    }
-}
-
-impl Remote for RemoteMap {
-    fn read(&self, db: DbIndex, keys: Vec<Vec<u8>>, on_read: OnRead) {
-        let value = |key: &Vec<u8>| {
-            // Other commands may be committed between two keys.
-            thread::yield_now();
-            value_of(&self.map, db, key)
-        };
-        on_read(Ok(keys.iter().map(value).collect()));
-    }
-
-    fn commit(&self, Commit { db, expects, steps }: Commit, on_committed: OnCommitted) {
-        let _committing = self.committing.lock();
-        let keys = expects.iter().map(|(key, _)| key).chain(steps.iter().map(|step| &step.key));
-        let mut places: Vec<usize> = keys.map(|key| place(key)).collect();
-        places.dedup();
-        if places.len() > 1 {
-            return on_committed(Err(StoreError::Refused("two places".to_owned())));
-        }
-        if !self.map.exists(db) {
-            return on_committed(Err(StoreError::NoDatabase));
-        }
-        let is_present =
-            |(key, value): &(Vec<u8>, Option<Vec<u8>>)| value_of(&self.map, db, key) == *value;
-        let holds = expects.iter().all(is_present);
-        let written = match holds {
-            true => self.map.write(&mut steps.into_iter(), Some(&|| ())).map(drop),
-            false => Ok(()),
-        };
-        on_committed(written.map(|()| holds));
-    }
-
-    fn places(&self, _: DbIndex, keys: &[&[u8]]) -> Vec<Vec<usize>> {
-        let of = |wanted: usize| {
-            let keys = keys.iter().enumerate().filter(move |(_, key)| place(key) == wanted);
-            keys.map(|(index, _)| index).collect::<Vec<_>>()
-        };
-        [of(0), of(1)].into_iter().filter(|keys| !keys.is_empty()).collect()
-    }
-}
-
-/// Lookups that are made when the bell has rung.
-struct RemoteSession {
-    map: Arc<MapStore>,
-    db: DbIndex,
-    bell: Arc<Doorbell>,
-    asked: VecDeque<(u64, Vec<u8>)>,
-}
-
-impl StoreSession for RemoteSession {
-    fn begin(
-        &mut self,
-        tag: u64,
-        key: &[u8],
-        _purpose: Purpose,
-        _into: &mut Vec<u8>,
-    ) -> Result<StoreLookup, StoreError> {
-        self.asked.push_back((tag, key.to_vec()));
-        self.bell.ring();
-        Ok(StoreLookup::Pending)
-    }
-
-    fn complete(&mut self, on_done: &mut OnLookup<'_>) -> Result<(), StoreError> {
-        for (tag, key) in std::mem::take(&mut self.asked) {
-            let value = value_of(&self.map, self.db, &key);
-            on_done(tag, Ok(StoreRead::Value(value.as_deref())));
-        }
-        Ok(())
-    }
-
-    fn pending(&self) -> usize {
-        self.asked.len()
-    }
-}
+use crate::store::Durable;
+use crate::{Bound, Options, Server};
+use remote_map::{RemoteMap, value_of};
 
 /// Two servers on one map.
 fn serve() -> [Server; 2] {
-    let store = Arc::new(RemoteMap::default());
+    serve_map(&Arc::default(), &Environment::real(), options())
+}
+
+/// The same, on a map and with a clock that the test has.
+fn serve_map(store: &Arc<RemoteMap>, environment: &Environment, options: Options) -> [Server; 2] {
     store.map.absent.lock().extend(0..16);
     let start = || {
-        let bound = Bound::new(options()).expect("the ports are free");
-        let store = Arc::clone(&store) as Arc<dyn Durable>;
-        bound.serve_on(store, Environment::real(), Registry::default()).expect("it starts")
+        let bound = Bound::new(options.clone()).expect("the ports are free");
+        let store = Arc::clone(store) as Arc<dyn Durable>;
+        bound.serve_on(store, environment.clone(), Registry::default()).expect("it starts")
     };
     [start(), start()]
 }
@@ -353,4 +124,146 @@ fn keys_at_several_places_are_counted_or_refused() {
     assert_eq!(client.run("INCR k1"), "-ERR value is not an integer or out of range");
     assert_eq!(client.run("FLUSHALL"), "+OK");
     assert_eq!(other.run("DBSIZE"), ":0");
+}
+
+/// A transaction that is refused because of a watched key gets nil, also if its other keys change
+/// again before the reply.
+#[test]
+fn a_loop_of_optimistic_updates_sees_nil_and_no_error() {
+    let servers = serve();
+    thread::scope(|scope| {
+        for server in servers.iter().chain(&servers) {
+            scope.spawn(move || {
+                let mut client = Client::connect(server.addr());
+                for _ in 0..100 {
+                    loop {
+                        assert_eq!(client.run("WATCH a b"), "+OK");
+                        let shown = client.run("GET a");
+                        let count: u64 = shown.trim_matches('"').parse().unwrap_or(0);
+                        client.run("MULTI");
+                        client.run(&format!("SET a {}", count + 1));
+                        client.run("INCR b");
+                        let reply = client.run("EXEC");
+                        if reply != "nil" {
+                            assert!(reply.starts_with("[+OK, :"), "{reply}");
+                            break;
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let mut client = Client::connect(servers[0].addr());
+    assert_eq!(client.run("MGET a b"), "[\"400\", \"400\"]");
+}
+
+/// The parts of a command are all made, whether the client wants the reply or not.
+#[test]
+fn a_removal_without_a_reply_removes_keys_of_all_places() {
+    let [server, _other] = serve();
+    let mut client = Client::connect(server.addr());
+    for key in ["a", "b", "x", "y"] {
+        assert_eq!(client.run(&format!("SET {key} {key}")), "+OK");
+    }
+    client.send(b"CLIENT REPLY SKIP\r\nDEL a x\r\nDBSIZE\r\n");
+    assert_eq!(client.reply(), ":2");
+    client.send(b"CLIENT REPLY OFF\r\nUNLINK b y\r\nCLIENT REPLY ON\r\n");
+    assert_eq!(client.reply(), "+OK");
+    assert_eq!(client.run("DBSIZE"), ":0");
+}
+
+/// A transaction has the keys that it names, of one database.
+#[test]
+fn a_transaction_over_all_keys_or_two_databases_is_refused() {
+    let [server, _other] = serve();
+    let mut client = Client::connect(server.addr());
+    assert_eq!(client.run("SET a kept"), "+OK");
+    for command in ["FLUSHALL", "FLUSHDB", "KEYS *", "SCAN 0", "RANDOMKEY", "DBSIZE"] {
+        client.run("MULTI");
+        client.run("SET a lost");
+        client.run(command);
+        let reply = client.run("EXEC");
+        assert!(reply.starts_with("-EXECABORT"), "{command}: {reply}");
+        assert!(reply.contains("uses all keys"), "{command}: {reply}");
+    }
+    assert_eq!(client.run("WATCH a"), "+OK");
+    assert_eq!(client.run("SELECT 1"), "+OK");
+    client.run("MULTI");
+    client.run("GET b");
+    let reply = client.run("EXEC");
+    assert!(reply.contains("databases 0 and 1 are two ranges"), "{reply}");
+    // The watch has ended with the transaction.
+    client.run("MULTI");
+    client.run("GET b");
+    assert_eq!(client.run("EXEC"), "[nil]");
+    client.run("SELECT 0");
+    assert_eq!(client.run("GET a"), "\"kept\"");
+}
+
+/// A watch that has failed guards its transaction.
+#[test]
+fn a_transaction_after_a_failed_watch_is_refused() {
+    let store = Arc::new(RemoteMap::default());
+    let [server, _other] = serve_map(&store, &Environment::real(), options());
+    let mut client = Client::connect(server.addr());
+    assert_eq!(client.run("SET a old"), "+OK");
+    store.is_away.store(true, SeqCst);
+    assert_eq!(client.run("WATCH a"), "-ERR the cluster is away");
+    store.is_away.store(false, SeqCst);
+    client.run("MULTI");
+    client.run("SET a new");
+    assert_eq!(client.run("EXEC"), "nil");
+    assert_eq!(client.run("GET a"), "\"old\"");
+}
+
+/// Each command is one commit, and only the first one of a database makes it.
+#[test]
+fn a_command_with_many_keys_is_one_commit() {
+    let store = Arc::new(RemoteMap::default());
+    let [server, _other] = serve_map(&store, &Environment::real(), options());
+    let mut client = Client::connect(server.addr());
+    assert_eq!(client.run("SET first value"), "+OK");
+    let before = (store.commits.load(SeqCst), store.makes.load(SeqCst));
+    let many: Vec<String> = (0..500).map(|number| format!("k{number} v")).collect();
+    assert_eq!(client.run(&format!("MSET {}", many.join(" "))), "+OK");
+    assert_eq!(client.run("INCR count"), ":1");
+    let after = (store.commits.load(SeqCst), store.makes.load(SeqCst));
+    assert_eq!((after.0 - before.0, after.1 - before.1), (2, 0));
+}
+
+/// A command that waits for its turn for too long has no effect.
+#[test]
+fn commands_that_wait_too_long_for_a_key_fail() {
+    let store = Arc::new(RemoteMap::default());
+    let (environment, clock) = Environment::simulated(1);
+    let [server, _other] = serve_map(&store, &environment, Options { threads: 1, ..options() });
+    let mut clients: Vec<Client> = (0..3).map(|_| Client::connect(server.addr())).collect();
+    assert_eq!(clients[0].run("INCR a"), ":1");
+    store.holds.store(true, SeqCst);
+    let incr = b"*2\r\n$4\r\nINCR\r\n$1\r\na\r\n";
+    clients[0].send(incr);
+    while store.held.lock().is_empty() {
+        thread::yield_now();
+    }
+    clients[1].send(incr);
+    // The loop takes commands in their order, and so does the thread. So a read of another key
+    // shows that the thread has this command.
+    assert_eq!(clients[2].run("PING"), "+PONG");
+    let probe = b"*2\r\n$4\r\nINCR\r\n$5\r\nother\r\n";
+    clients[2].send(probe);
+    while store.held.lock().len() < 2 {
+        thread::yield_now();
+    }
+    clock.advance(Duration::from_secs(11));
+    store.holds.store(false, SeqCst);
+    let held = std::mem::take(&mut *store.held.lock());
+    let values = [&b"a"[..], b"other"].map(|key| value_of(&store.map, 0, key));
+    for (on_read, value) in held.into_iter().zip(values) {
+        on_read(Ok(vec![value]));
+    }
+    assert_eq!(clients[0].reply(), ":2");
+    let late = clients[1].reply();
+    assert!(late.contains("have not ended for ten seconds"), "{late}");
+    assert_eq!(clients[2].reply(), ":1");
+    assert_eq!(clients[1].run("INCR a"), ":3");
 }

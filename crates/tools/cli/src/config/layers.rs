@@ -142,6 +142,18 @@ impl Effective {
         entry.map_or("", |(_, text, _)| text)
     }
 
+    /// Refuses flags that `command` does not use. A file and variables may serve several commands.
+    ///
+    /// # Errors
+    /// One line that names the flag.
+    pub(crate) fn refuse_flags(&self, keys: &[&str], command: &str) -> Result<(), String> {
+        let mut given = self.entries.iter().filter(|(_, _, origin)| *origin == Origin::Flag);
+        match given.find(|(setting, ..)| keys.contains(&setting.key)) {
+            Some((setting, ..)) => Err(format!("{command} has no use for --{}", setting.key)),
+            None => Ok(()),
+        }
+    }
+
     /// How a process of a cluster takes part. `role` names its files.
     pub(crate) fn member(&self, role: &str) -> Result<Member, String> {
         let node = values::node(self.text("node"))?;

@@ -15,6 +15,18 @@ use crate::config::Member;
 use crate::failure::{Failure, Kind, Outcome};
 use crate::output;
 
+/// Settings of databases, which the LTCs have.
+const OF_DATABASES: [&str; 8] = [
+    "durability",
+    "sync-interval",
+    "engine",
+    "compression",
+    "engine-settings",
+    "io",
+    "journal-max",
+    "background-threads",
+];
+
 pub(super) fn run(context: &Context, arguments: &Serve, coordinators: &str) -> Outcome {
     let settings = context.settings.member(Role::Client.word()).map_err(Failure::usage)?;
     let member = Member {
@@ -28,6 +40,8 @@ pub(super) fn run(context: &Context, arguments: &Serve, coordinators: &str) -> O
     if options.backups.is_some() {
         return Err(Failure::usage("a cluster has no backups yet: leave out --backups"));
     }
+    let refused = context.settings.refuse_flags(&OF_DATABASES, "a gateway");
+    refused.map_err(Failure::usage)?;
     let mut signals = serving::take_signals()?;
     let bound = serving::bind(options, arguments.next_free_port)?;
     let node = Arc::new(process.client()?);
@@ -57,7 +71,12 @@ pub(super) fn run(context: &Context, arguments: &Serve, coordinators: &str) -> O
             output::line(&format!("serving cluster {cluster:016x} at {addr}"))?;
         }
     }
-    let (errors, stopped) = (Box::new(Vec::new), cluster.clone());
+    let reloads = process.reloads();
+    let errors = Box::new(move || {
+        let error = reloads.error().into_iter();
+        error.map(|error| ("certificates".to_owned(), error)).collect()
+    });
+    let stopped = cluster.clone();
     let end_waits = Box::new(move || stopped.stop());
     let is_json = context.shared.json;
     let ended = serving::attend(server, signals, &process.environment, errors, end_waits, is_json);

@@ -12,6 +12,8 @@ use super::node::Process;
 use crate::commands::{Context, serving};
 use crate::failure::{Failure, Kind, Outcome};
 
+/// Settings of databases in a directory. The log and the tables of an LTC are on StoCs.
+const OF_DIRECTORIES: [&str; 4] = ["durability", "sync-interval", "engine", "io"];
 /// Threads of requests.
 const THREADS: usize = 16;
 /// Time that the ranges have to be closed at the end.
@@ -20,6 +22,7 @@ const STOP_MAX: Duration = Duration::from_secs(20);
 pub(super) fn run(context: &Context) -> Outcome {
     let process = Process::new(context, Role::Ltc)?;
     let database = context.settings.database().map_err(Failure::usage)?;
+    context.settings.refuse_flags(&OF_DIRECTORIES, "an LTC").map_err(Failure::usage)?;
     let mut signals = serving::take_signals()?;
     let (cluster, number) = (process.tls.who().cluster, process.member.node);
     let environment = process.environment.clone();

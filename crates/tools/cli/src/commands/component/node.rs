@@ -1,13 +1,15 @@
 //! The parts that all processes of a cluster share: certificates, the coordinator, and the wait for
 //! the end.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use coordinator::RemoteStore;
-use environment::Environment;
+use environment::{Environment, Monotonic};
 use serde_json::json;
 use signal_hook::iterator::Signals;
+use sync::locks::Mutex;
 use wire::tls::{Files, Tls};
 use wire::{
     Address, Certified, Class, Endpoint as _, Handler, Identity, Node, Options, Role,
@@ -34,6 +36,28 @@ pub(super) struct Process {
     pub(super) role: Role,
     pub(super) tls: Tls,
     pub(super) environment: Environment,
+}
+
+/// Reads the files of certificates again each minute.
+pub(super) struct Reloads {
+    tls: Tls,
+    environment: Environment,
+    /// The time of the last attempt, and its error.
+    last: Mutex<(Monotonic, Option<String>)>,
+}
+
+impl Reloads {
+    /// Reads the files if it is time for that. Returns the error of the last attempt.
+    pub(super) fn error(&self) -> Option<String> {
+        let mut last = self.last.lock();
+        let now = self.environment.now();
+        if now - last.0 > RELOAD {
+            let error = self.tls.reload().err();
+            let error = error.map(|error| format!("the certificates in use stay in use: {error}"));
+            *last = (now, error);
+        }
+        last.1.clone()
+    }
 }
 
 /// Returns the failure of a node.
@@ -102,6 +126,19 @@ impl Process {
 
     /// Takes the address at which others reach the process. No connection is served yet.
     pub(super) fn bind(&self) -> Result<Bound, Failure> {
+        let own = self.member.address;
+        let is_here = |place: &String| {
+            let host = place.rsplit_once(':').map_or(place.as_str(), |(host, _)| host);
+            let host = host.trim_matches(['[', ']']);
+            host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+        };
+        let elsewhere = self.member.coordinators.iter().find(|place| !is_here(place));
+        if let Some(elsewhere) = elsewhere.filter(|_| own.ip().is_loopback()) {
+            return Err(Failure::usage(format!(
+                "the coordinator {elsewhere} is on another machine, and other machines do not \
+                 reach {own}: give the address of this machine, like --address 10.0.0.7:7401"
+            )));
+        }
         let endpoint = SocketEndpoint::new(self.tls.clone(), &self.environment);
         let mut endpoint = endpoint.map_err(of_wire)?;
         let place = endpoint.listen(&self.member.address.to_string()).map_err(of_wire)?;
@@ -165,7 +202,8 @@ impl Process {
         signals: &mut Signals,
         ended: impl Fn() -> Option<Failure>,
     ) -> Outcome {
-        let mut reloaded = self.environment.now();
+        let reloads = self.reloads();
+        let mut known = None;
         loop {
             if !self.sleep(signals, LOOK) {
                 return Ok(());
@@ -173,13 +211,19 @@ impl Process {
             if let Some(failure) = ended() {
                 return Err(failure);
             }
-            if self.environment.now() - reloaded > RELOAD {
-                reloaded = self.environment.now();
-                if let Err(error) = self.tls.reload() {
-                    eprintln!("thermocline: the certificates in use stay in use: {error}");
-                }
+            let error = reloads.error();
+            if let Some(error) = error.as_ref().filter(|_| error != known) {
+                eprintln!("thermocline: {error}");
             }
+            known = error;
         }
+    }
+
+    /// Returns the reader of the files of certificates.
+    pub(super) fn reloads(&self) -> Reloads {
+        let environment = self.environment.clone();
+        let last = Mutex::new((environment.now(), None));
+        Reloads { tls: self.tls.clone(), environment, last }
     }
 
     /// Prints that the process serves.
