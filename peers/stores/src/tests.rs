@@ -44,6 +44,7 @@ fn config(store: &str, workload: &str, change: impl FnOnce(&mut Config)) -> Conf
         durability: Durability::Buffered,
         io: None,
         page_cache: Some(PageCache::Free),
+        cluster: None,
     };
     change(&mut config);
     config

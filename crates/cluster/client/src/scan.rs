@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::keyspace::{Keyspace, other_reply, wait};
 use crate::protocol::{RangeReply, RangeRequest};
 
-/// Pairs and bytes of one piece.
+/// Pairs and bytes of one piece, at most.
 const PAIRS_MAX: u32 = 1000;
 const BYTES_MAX: u32 = 1 << 20;
 
@@ -18,6 +18,8 @@ pub struct Scan {
     left: Option<(Vec<u8>, Option<Vec<u8>>)>,
     is_reverse: bool,
     is_stored: bool,
+    /// Pairs of one piece, at most.
+    pairs_max: u32,
     pairs: VecDeque<(Vec<u8>, Vec<u8>)>,
 }
 
@@ -27,7 +29,8 @@ impl Scan {
         left: Option<(Vec<u8>, Option<Vec<u8>>)>,
         is_reverse: bool,
     ) -> Self {
-        Self { keyspace, left, is_reverse, is_stored: false, pairs: VecDeque::new() }
+        let (is_stored, pairs_max, pairs) = (false, PAIRS_MAX, VecDeque::new());
+        Self { keyspace, left, is_reverse, is_stored, pairs_max, pairs }
     }
 
     /// Returns the same scan with values in their stored form.
@@ -35,9 +38,16 @@ impl Scan {
         Self { is_stored: true, ..self }
     }
 
+    /// Returns the same scan, which reads pieces of at most `pairs` pairs. A caller that needs few
+    /// pairs reads no others.
+    #[must_use]
+    pub fn in_pieces(self, pairs: u32) -> Self {
+        Self { pairs_max: pairs.clamp(1, PAIRS_MAX), ..self }
+    }
+
     /// Reads the next piece.
     fn read(&mut self, (start, end): (Vec<u8>, Option<Vec<u8>>)) -> Result<()> {
-        let (is_reverse, pairs_max, bytes_max) = (self.is_reverse, PAIRS_MAX, BYTES_MAX);
+        let (is_reverse, pairs_max, bytes_max) = (self.is_reverse, self.pairs_max, BYTES_MAX);
         let place = match is_reverse {
             true => (end.clone().unwrap_or_default(), true),
             false => (start.clone(), false),

@@ -98,6 +98,15 @@ impl Default for Options {
     }
 }
 
+impl Options {
+    /// Returns the options of a cluster for one keyspace. The keyspace and the database of the
+    /// coordinator have `bytes` of memory together, or the least that they need.
+    pub fn of_one_keyspace(bytes: u64) -> Self {
+        let of_keyspace = bytes.saturating_sub(COORDINATOR_BYTES);
+        Self { memory_bytes: memory::with_first_keyspace(of_keyspace), ..Self::default() }
+    }
+}
+
 impl LocalCluster {
     /// Opens the cluster in a directory, and makes one if the directory is empty or absent.
     ///

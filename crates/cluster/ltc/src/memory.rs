@@ -23,6 +23,13 @@ pub(crate) fn of_keyspace(memory_bytes: u64, before: usize) -> Option<u64> {
     None
 }
 
+/// Returns the memory of a cluster whose first keyspace gets `bytes`, or the least memory of a
+/// keyspace: the reverse of [`of_keyspace`].
+pub(crate) fn with_first_keyspace(bytes: u64) -> u64 {
+    let later = (KEYSPACES_MAX - 1) as u64 * LEAST;
+    bytes.max(LEAST).saturating_mul(2).saturating_add(later)
+}
+
 /// Returns the memory of a range, if others have `taken`. It is an eighth of the rest, and at least
 /// the least memory. Returns none if the rest is less.
 pub(crate) fn of_range(memory_bytes: u64, taken: u64) -> Option<u64> {
@@ -58,5 +65,9 @@ mod tests {
             }
         }
         assert_eq!(of_keyspace(LEAST - 1, 0), None);
+        for mib in [0_u64, 8, 9, 100, 4 << 10] {
+            let (bytes, expected) = (mib << 20, mib.max(LEAST >> 20) << 20);
+            assert_eq!(of_keyspace(with_first_keyspace(bytes), 0), Some(expected));
+        }
     }
 }

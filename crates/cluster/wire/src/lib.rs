@@ -61,7 +61,7 @@ pub use local::{Cut, LocalEndpoint, LocalNetwork};
 pub use message::Body;
 pub use network::{ConnectionId, Endpoint, Event, Wake};
 pub use node::{Node, Options};
-pub use peer::{Address, Certified, Class, Identity, Role};
+pub use peer::{Address, Certified, Class, Identity, Role, hosts_and_ports};
 pub use request::{Handler, Request, Responder};
 #[cfg(feature = "tls")]
 pub use sockets::SocketEndpoint;

@@ -155,6 +155,21 @@ pub struct Address {
     pub place: String,
 }
 
+/// Returns the addresses of a text, which has commas between them.
+///
+/// # Errors
+/// It names the part of the text that is no host with a port.
+pub fn hosts_and_ports(text: &str) -> Result<Vec<String>, String> {
+    let checked = |one: &str| {
+        let parts = one.rsplit_once(':');
+        let is_good =
+            parts.is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
+        let refused = || format!("{one:?} is no host with a port, like 10.0.0.7:7400 or db1:7400");
+        if is_good { Ok(one.to_owned()) } else { Err(refused()) }
+    };
+    text.split(',').map(checked).collect()
+}
+
 impl fmt::Display for Role {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.word())

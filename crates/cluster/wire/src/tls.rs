@@ -26,7 +26,7 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use sync::locks::Mutex;
 
 use crate::error::{Error, Result};
-use crate::peer::Certified;
+use crate::peer::{Certified, Role};
 pub use authority::{Authority, CERTIFICATE_DAYS};
 use verify::AnyNode;
 
@@ -66,6 +66,15 @@ impl Files {
         let stem = stem(who);
         let (certificate, key) = (format!("{stem}.pem"), format!("{stem}-key.pem"));
         Self { ca: dir.join(CA), certificate: dir.join(certificate), key: dir.join(key) }
+    }
+
+    /// Returns the files of a process: those of its number, if the directory has them, and
+    /// otherwise those of its role.
+    pub fn of_process(dir: &Path, role: Role, node: u32) -> Self {
+        // The names of the files do not depend on the cluster.
+        let files = |node| Self::of(dir, &Certified { cluster: 0, role, node });
+        let own = files(Some(node));
+        if own.certificate.exists() { own } else { files(None) }
     }
 }
 

@@ -1,5 +1,6 @@
 //! A run's report: one object, as JSON, as a table on the terminal and as a page with plots.
 
+mod elsewhere;
 mod html;
 mod json;
 mod marks;

@@ -84,7 +84,9 @@ pub fn execute_rows(
     }
     let loaded = loads::find(first, &plan)?;
     let dir = DataDir::create(first)?;
-    room::check(&dir.0, &plan, first, loaded.as_ref().map_or(0, loads::Loaded::disk_bytes))?;
+    if !first.is_elsewhere() {
+        room::check(&dir.0, &plan, first, loaded.as_ref().map_or(0, loads::Loaded::disk_bytes))?;
+    }
     if let Some(loaded) = &loaded {
         loaded.unpack(&dir.0, &plan, first)?;
     }
@@ -131,6 +133,9 @@ pub fn execute_rows(
         space.note(last.space_bytes);
         last.space_peak_bytes = space.bytes();
     }
+    if first.is_elsewhere() {
+        reports.iter_mut().for_each(Report::leave_out_store);
+    }
     let resident_bytes = reports.iter().map(|report| report.rss_peak_bytes).max().unwrap_or(0);
     for (report, row) in reports.iter_mut().zip(std::iter::once(first).chain(then)) {
         report.mark(row, resident_bytes);
@@ -162,7 +167,9 @@ fn open(
         io: config.io,
         threads: config.threads,
         keys: plan.loads,
+        key_space: plan.keys.clone(),
         pair_bytes: config.shape.pair_bytes(),
+        cluster: config.cluster.clone(),
     };
     catalog.open(&config.engine, &options).map_err(RunError::Store)
 }

@@ -4,12 +4,21 @@
 //! any session; `rmw` is atomic; a scan is ascending from a key that need not exist. A store that
 //! cannot do one of these natively is made to by its adapter, which says so.
 
+mod cluster;
+#[cfg(feature = "cluster")]
+mod nova;
 mod thermocline;
 mod variant;
+#[cfg(not(feature = "cluster"))]
+mod without_nova;
 
+pub(crate) use cluster::check_cluster;
+pub use cluster::{ClusterPlace, ClusterSettings};
 pub use thermocline::Ours;
 pub(crate) use variant::check;
 pub use variant::is_ours;
+#[cfg(not(feature = "cluster"))]
+use without_nova as nova;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,6 +28,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::shape::Keys;
 use crate::workload::Workload;
 
 /// Why a store did not do what it was asked. It ends the run; no caller acts on its kind.
@@ -125,8 +135,12 @@ pub struct OpenOptions {
     pub threads: usize,
     /// Keys that will be loaded.
     pub keys: u64,
+    /// The keys by their numbers.
+    pub key_space: Keys,
     /// Bytes of a key and its value, on average.
     pub pair_bytes: f64,
+    /// The cluster that the store is on, if it is on one.
+    pub cluster: Option<ClusterSettings>,
 }
 
 /// Bytes and operations at the device since the store was opened.

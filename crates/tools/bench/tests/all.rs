@@ -2,6 +2,7 @@
 //!
 //! A new file of tests becomes a module here; `./dev check` fails if one is left out.
 
+mod clusters;
 mod install;
 mod ours;
 mod runs;

@@ -2,12 +2,18 @@
 
 use crate::small_run::small_run;
 use environment::Environment;
+use thermocline::EngineKind;
 use thermocline_bench::memory::Budget;
 use thermocline_bench::progress::NoProgress;
 use thermocline_bench::report::Report;
 use thermocline_bench::run::{Config, RunError, execute, prepare};
 use thermocline_bench::shape::Shape;
 use thermocline_bench::stores::{Catalog, Durability, Ours};
+
+/// The engines that need no cluster.
+fn engines() -> impl Iterator<Item = &'static str> {
+    EngineKind::ALL.iter().map(|engine| engine.name())
+}
 
 fn run(engine: &str, workload: &str, durability: Durability) -> Result<Report, RunError> {
     run_at_depth(1, engine, workload, durability)
@@ -77,7 +83,7 @@ fn what_overlaps_is_answered_rightly() {
 /// Each engine is loaded, closed, and opened from a copy, and every read is of the version loaded.
 #[test]
 fn every_engine_begins_from_a_copy_of_its_load() {
-    for &engine in Ours.names() {
+    for engine in engines() {
         for durability in [Durability::None, Durability::Buffered] {
             let dir = tempfile::tempdir().expect("a scratch directory");
             let loads = dir.path().join("loads");
@@ -116,7 +122,7 @@ fn an_engine_that_does_not_exist_is_refused_by_name() {
 
 #[test]
 fn every_engine_but_memory_obeys_the_size_of_its_cache() {
-    for &engine in Ours.names() {
+    for engine in engines() {
         assert_eq!(Ours.sizes_cache(engine), engine != "memory", "{engine}");
         let dir = tempfile::tempdir().expect("a scratch directory");
         let config = config(1, engine, "ycsb-c", Durability::None);

@@ -34,5 +34,6 @@ pub(crate) fn small_run(engine: &str, workload: &str) -> Config {
         durability: Durability::None,
         io: None,
         page_cache: Some(PageCache::Free),
+        cluster: None,
     }
 }

@@ -141,6 +141,8 @@ fn a_keyspace_of_several_ranges_serves_all_operations() {
         found.sort();
         assert_eq!(Some(found.as_slice()), keys.get(2..19));
     }
+    let in_pieces = users.scan(&KeyRange::all()).in_pieces(3);
+    assert_eq!(in_pieces.filter(Result::is_ok).count(), keys.len());
     users.delete(b"bb").expect("a range has it");
     assert_eq!(users.get(b"bb"), Ok(None));
     assert_eq!(users.compare_and_swap(b"cc", Some(b"other"), None), Ok(false));

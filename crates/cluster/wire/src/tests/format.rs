@@ -3,13 +3,23 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Decoder, Frame, Hello, Refused, Welcome};
+use crate::{Decoder, Frame, Hello, Refused, Welcome, hosts_and_ports};
 
 fn hex(bytes: &[u8]) -> String {
     let groups = bytes
         .chunks(4)
         .map(|group| group.iter().map(|byte| format!("{byte:02x}")).collect::<String>());
     groups.collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn addresses_have_a_host_and_a_port() {
+    let good = hosts_and_ports("10.0.0.7:7400,db1:7401,[::1]:7402").expect("three addresses");
+    assert_eq!(good, ["10.0.0.7:7400", "db1:7401", "[::1]:7402"]);
+    for text in ["", "db1", ":7400", "db1:", "db1:70000", "db1:7400,"] {
+        let refused = hosts_and_ports(text).expect_err(text);
+        assert!(refused.contains("is no host with a port"), "{refused}");
+    }
 }
 
 /// `docs/formats/wire.md` has these bytes.

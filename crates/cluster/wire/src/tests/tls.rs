@@ -54,6 +54,19 @@ fn cause(reply: Result<Vec<u8>>) -> String {
     }
 }
 
+/// A process has the files of its number, and otherwise those of its role.
+#[test]
+fn a_process_takes_the_files_of_its_number_first() {
+    let world = World::new();
+    world.tls(Role::Stoc, None);
+    world.tls(Role::Stoc, Some(3));
+    for (node, certified) in [(3, Some(3)), (4, None)] {
+        let files = Files::of_process(world.dir.path(), Role::Stoc, node);
+        let tls = Tls::load(files).expect("it can be read");
+        assert_eq!(tls.who(), Certified { cluster: CLUSTER, role: Role::Stoc, node: certified });
+    }
+}
+
 #[test]
 fn requests_pass_through_tls() {
     let world = World::new();

@@ -9,7 +9,7 @@ use crate::distribution::{Distribution, DistributionError, theta_from_alpha};
 use crate::memory::{Budget, PageCache, parse_count};
 use crate::run::{Config, QUIET, WARM_UP_MAX_SECONDS, WarmUp};
 use crate::shape::Shape;
-use crate::stores::{Durability, Io};
+use crate::stores::{ClusterPlace, ClusterSettings, Durability, Io};
 use crate::workload::{Extent, Workload, WorkloadError};
 
 /// YCSB's skew.
@@ -86,6 +86,17 @@ pub struct WorkArgs {
     /// the machine allows]
     #[arg(long)]
     pub page_cache: Option<PageCache>,
+    /// Of the engine nova: the addresses of the coordinators of a running cluster, with commas
+    /// between them, or dev for a cluster in this process
+    #[arg(long, value_name = "HOST:PORT,...")]
+    pub cluster: Option<ClusterPlace>,
+    /// With a running cluster: directory of ca.pem, and of client-NODE.pem or client.pem with its
+    /// key
+    #[arg(long, value_name = "DIR", default_value = "./certs")]
+    pub certificates: PathBuf,
+    /// With a running cluster: number of this process among the clients
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub node: u32,
 }
 
 /// A command line with these options alone.
@@ -122,6 +133,10 @@ impl WorkArgs {
             None if timed => WarmUp::UntilSteady { seconds_max: self.warmup_max },
             None => WarmUp::Seconds(0.0),
         };
+        let cluster = self.cluster.clone().map(|place| {
+            let (certificates, node) = (self.certificates.clone(), self.node);
+            ClusterSettings { place, certificates, node }
+        });
         Ok(Config {
             engine: engine.to_owned(),
             workload: workload.clone(),
@@ -148,6 +163,7 @@ impl WorkArgs {
             durability: self.durability,
             io: self.io,
             page_cache: self.page_cache,
+            cluster,
         })
     }
 
@@ -187,6 +203,11 @@ impl WorkArgs {
         optional("dir", self.dir.as_ref().map(|dir| dir.display().to_string()));
         optional("io", self.io.map(|io| io.to_string()));
         optional("page-cache", self.page_cache.map(|cache| cache.to_string()));
+        if let Some(place) = &self.cluster {
+            words.push(format!("--cluster={place}"));
+            words.push(format!("--certificates={}", self.certificates.display()));
+            words.push(format!("--node={}", self.node));
+        }
         words
     }
 }

@@ -5,7 +5,7 @@ use clap::{CommandFactory, Parser};
 use super::*;
 use crate::memory::{Budget, PageCache};
 use crate::run::{Config, WARM_UP_MAX_SECONDS, WarmUp};
-use crate::stores::{Durability, Io};
+use crate::stores::{ClusterPlace, Durability, Io};
 
 #[derive(Debug, Parser)]
 struct Program {
@@ -90,6 +90,26 @@ fn options_survive_being_handed_to_a_child() {
 }
 
 #[test]
+fn a_cluster_is_understood_and_handed_to_a_child() {
+    let work = "--cluster h1:7400,h2:7400 --certificates c --node 2";
+    let args = run_args(&format!("run --engine nova --workload rw50 {work}"));
+    let cluster = config(&args).cluster.expect("it is given");
+    assert_eq!(cluster.place, ClusterPlace::Running("h1:7400,h2:7400".to_owned()));
+    assert_eq!((cluster.certificates.to_str(), cluster.node), (Some("c"), 2));
+    assert!(cluster.is_elsewhere());
+    let words = args.work.words().join(" ");
+    let again = run_args(&format!("run --engine nova --workload rw50 {words}"));
+    assert_eq!(format!("{:?}", args.work), format!("{:?}", again.work));
+    let dev = run_args("run --engine nova --workload rw50 --cluster dev");
+    let cluster = config(&dev).cluster.expect("it is given");
+    assert!(cluster.place == ClusterPlace::Dev && !cluster.is_elsewhere());
+    // Programs that know no cluster understand the words of other runs.
+    let without = run_args("run --engine lsm --workload rw50 --certificates c");
+    assert!(!without.work.words().iter().any(|word| word.contains("certificates")));
+    assert_eq!(config(&without).cluster, None);
+}
+
+#[test]
 fn a_comparison_takes_lists() {
     let line = "compare --with rocksdb,fjall --workload ycsb-a@threads=1,load --workload trace:x \
          --rounds 2 --share-loads --baseline ../other --default-caches";
@@ -111,6 +131,7 @@ fn nonsense_is_refused() {
         "run --engine a --workload ycsb-a --memory lots",
         "run --engine a --workload ycsb-a --theta 1 --alpha 2",
         "run --engine a --workload ycsb-a --durability maybe",
+        "run --engine nova --workload ycsb-a --node one",
         "compare --workload ycsb-a --rounds 0",
         "compare --workload ycsb-z@threads=1",
         "compare",

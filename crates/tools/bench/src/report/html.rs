@@ -52,13 +52,18 @@ pub fn page(title: &str, reports: &[Report]) -> String {
 }
 
 pub(crate) fn setting(report: &Report) -> String {
-    let cache = if report.cgroup_limit_bytes.is_some() { "counted" } else { "free" };
+    let memory = match report.is_elsewhere {
+        true => "no limit of memory as the store is in other processes".to_owned(),
+        false => {
+            let cache = if report.cgroup_limit_bytes.is_some() { "counted" } else { "free" };
+            let budget = bytes(report.memory_budget_bytes);
+            format!("budget {budget} ({}), page cache {cache}", report.memory)
+        }
+    };
     format!(
-        "{} keys of {}, budget {} ({}), page cache {cache}, {} threads, durability {:?}, seed {}",
+        "{} keys of {}, {memory}, {} threads, durability {:?}, seed {}",
         count(report.keys as f64),
         report.shape,
-        bytes(report.memory_budget_bytes),
-        report.memory,
         report.threads,
         report.durability,
         report.seed,

@@ -188,7 +188,7 @@ pub struct Report {
     /// Peak resident memory of the whole process in the measured phase.
     pub rss_process_peak_bytes: u64,
     /// `store` if the store counts its device, `proc` if the operating system counts the process
-    /// (its operations are then system calls).
+    /// (its operations are then system calls), `none` if the store is in other processes.
     pub device_source: String,
     /// The requested operations a second, in an open loop.
     pub rate: Option<f64>,
@@ -203,6 +203,11 @@ pub struct Report {
     /// Bytes that the setting was given which decides how much the store keeps resident, if it has
     /// one.
     pub cache_bytes: Option<u64>,
+    /// Whether the store is in other processes. It has no limit of memory then, and its memory, its
+    /// device and its space are not measured: their figures are 0. The processor time is that of
+    /// the client.
+    #[serde(default)]
+    pub is_elsewhere: bool,
     /// Reasons not to quote the run.
     pub marks: Vec<Mark>,
     /// The round of a comparison, from 0.
@@ -279,6 +284,7 @@ impl Default for Report {
             warmup_is_steady: None,
             aged: 0,
             cache_bytes: None,
+            is_elsewhere: false,
             marks: Vec::new(),
             round: 0,
             cpu: Cpu::default(),
@@ -381,6 +387,7 @@ impl Report {
             memory: self.memory.clone(),
             page_cache: self.page_cache,
             cache_bytes: load.cache_bytes,
+            is_elsewhere: self.is_elsewhere,
             ..Self::default()
         }
     }

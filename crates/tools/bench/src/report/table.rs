@@ -18,18 +18,16 @@ pub fn run_table(report: &Report) -> String {
     row("store", format!("{} on {}", r.engine, r.workload));
     let skew = format!("{} theta {}", r.distribution, r.theta);
     row("data", format!("{} keys of {}, {skew}", count(r.keys as f64), r.shape));
-    let cache = match r.cgroup_limit_bytes {
-        Some(limit) => format!("page cache counted, limit {}", bytes(limit)),
-        None => "page cache free".to_owned(),
-    };
-    row("memory budget", format!("{} ({cache})", bytes(r.memory_budget_bytes)));
+    row("memory budget", budget(r));
     let amplification = amplification(r.load.write_amplification);
     let load = format!("{:.1} s, {} keys/s", r.load.seconds, count(r.load.ops_per_s));
     let rest = format!("at rest {:.1} s later", r.load.rest_seconds);
     row("load", format!("{load}, {rest}, write amplification {amplification}"));
-    let (read, written) = (bytes(r.load.device_read_bytes), bytes(r.load.device_write_bytes));
-    let processor = format!("processor {:.1} s", r.load.cpu_seconds);
-    row("load at the device", format!("{read} read, {written} written, {processor}"));
+    if !r.is_elsewhere {
+        let (read, written) = (bytes(r.load.device_read_bytes), bytes(r.load.device_write_bytes));
+        let processor = format!("processor {:.1} s", r.load.cpu_seconds);
+        row("load at the device", format!("{read} read, {written} written, {processor}"));
+    }
     if r.aged > 0 {
         row("aged", format!("{} phases of {} updates", r.aged, count(r.keys as f64)));
     }
@@ -49,13 +47,9 @@ pub fn run_table(report: &Report) -> String {
     row("latency", format!("{latency}  p99.9 {}  max {}", micros(l.p999), micros(l.max)));
     let modes = format!("user {:.2}, system {:.2}", r.cpu.user_us_per_op, r.cpu.system_us_per_op);
     row("processor", format!("{:.2} us/op ({modes})", r.cpu_us_per_op));
-    let share = r.rss_peak_bytes as f64 * 100.0 / r.memory_budget_bytes.max(1) as f64;
-    let cache = r.cache_bytes.map_or(String::new(), |cache| format!(", cache {}", bytes(cache)));
-    row("resident peak", format!("{}, {share:.0}% of the budget{cache}", bytes(r.rss_peak_bytes)));
-    row("device read", traffic(r.device.read_bytes, r.device.read_ops, r.read_amplification));
-    row("device written", traffic(r.device.write_bytes, r.device.write_ops, r.write_amplification));
-    let live = format!("{} for {} live", bytes(r.space_bytes), bytes(r.live_bytes));
-    row("space", format!("{live}, {} at most", bytes(r.space_peak_bytes)));
+    for (name, value) in resources(r) {
+        row(name, value);
+    }
     if r.stalls.intervals > 0 {
         row("stalls", format!("{}, {:.1} s", r.stalls.intervals, r.stalls.seconds));
     }
@@ -68,6 +62,35 @@ pub fn run_table(report: &Report) -> String {
         row("NOT TO BE QUOTED", mark.to_string());
     }
     out
+}
+
+/// The memory that the store may take.
+fn budget(r: &Report) -> String {
+    let cache = match r.cgroup_limit_bytes {
+        _ if r.is_elsewhere => return "no limit: the store is in other processes".to_owned(),
+        Some(limit) => format!("page cache counted, limit {}", bytes(limit)),
+        None => "page cache free".to_owned(),
+    };
+    format!("{} ({cache})", bytes(r.memory_budget_bytes))
+}
+
+/// The memory, the device and the space that the store has used.
+fn resources(r: &Report) -> Vec<(&'static str, String)> {
+    if r.is_elsewhere {
+        let unknown = "not measured, as the processor time: those of the store's processes";
+        return vec![("memory, device, space", unknown.to_owned())];
+    }
+    let share = r.rss_peak_bytes as f64 * 100.0 / r.memory_budget_bytes.max(1) as f64;
+    let cache = r.cache_bytes.map_or(String::new(), |cache| format!(", cache {}", bytes(cache)));
+    let resident = format!("{}, {share:.0}% of the budget{cache}", bytes(r.rss_peak_bytes));
+    let device = &r.device;
+    let live = format!("{} for {} live", bytes(r.space_bytes), bytes(r.live_bytes));
+    vec![
+        ("resident peak", resident),
+        ("device read", traffic(device.read_bytes, device.read_ops, r.read_amplification)),
+        ("device written", traffic(device.write_bytes, device.write_ops, r.write_amplification)),
+        ("space", format!("{live}, {} at most", bytes(r.space_peak_bytes))),
+    ]
 }
 
 /// The length of the warm-up, and why it ended.

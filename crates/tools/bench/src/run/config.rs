@@ -13,7 +13,7 @@ use crate::run::phase::Limit;
 use crate::run::warm_up::WarmUp;
 use crate::run::worker::writer_count;
 use crate::shape::{Keys, Shape};
-use crate::stores::{Catalog, Durability, Io, StoreError};
+use crate::stores::{Catalog, ClusterSettings, Durability, Io, StoreError, check_cluster};
 use crate::value::Versions;
 use crate::workload::{Extent, StreamOptions, Trace, TraceError, Workload};
 
@@ -86,6 +86,8 @@ pub struct Config {
     pub io: Option<Io>,
     /// Whether the page cache counts; `None` to count it if the machine allows.
     pub page_cache: Option<PageCache>,
+    /// The cluster that the store is on; of the engine `nova` alone.
+    pub cluster: Option<ClusterSettings>,
 }
 
 /// A configuration that cannot be run.
@@ -180,6 +182,7 @@ pub(crate) struct Plan {
 impl Plan {
     pub(crate) fn new(config: &Config, catalog: &dyn Catalog) -> Result<Self, ConfigError> {
         catalog.check(&config.engine, &config.workload).map_err(ConfigError::Store)?;
+        check_cluster(config).map_err(ConfigError::Store)?;
         config.validate()?;
         let trace = match &config.workload {
             Workload::Trace(file) => Some(Arc::new(open_trace(file)?)),
@@ -222,6 +225,8 @@ impl Plan {
             Some("its keys are others")
         } else if (first.threads, first.depth) != (row.threads, row.depth) {
             Some("it has other threads or another depth")
+        } else if first.cluster != row.cluster {
+            Some("it is on another cluster")
         } else {
             None
         };
@@ -229,9 +234,11 @@ impl Plan {
         problem.map_or(Ok(()), |problem| Err(ConfigError::Row { workload, first, problem }))
     }
 
-    /// Whether the run must be held to its budget, page cache included.
+    /// Whether the run must be held to its budget, page cache included. A store in other processes
+    /// has no budget here.
     pub(crate) fn limits_page_cache(&self, config: &Config) -> bool {
         match config.page_cache {
+            _ if config.is_elsewhere() => false,
             Some(asked) => asked == PageCache::Counted,
             None => config.memory != Budget::All,
         }
@@ -260,6 +267,11 @@ impl Plan {
 }
 
 impl Config {
+    /// Whether the store is in other processes.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        self.cluster.as_ref().is_some_and(ClusterSettings::is_elsewhere)
+    }
+
     fn validate(&self) -> Result<(), ConfigError> {
         if !(1..=THREADS_MAX).contains(&self.threads) {
             return Err(ConfigError::Threads(self.threads));

@@ -91,6 +91,32 @@ impl Keys {
         }
     }
 
+    /// Returns the keys between `parts` parts of the key space, in their order. Each part has about
+    /// the same number of the first `count` keys. Few keys have fewer parts.
+    pub fn splits(&self, count: u64, parts: u32) -> Vec<Vec<u8>> {
+        let (count, parts) = (u128::from(count), u128::from(parts.max(1)));
+        let shares = |whole: u128| (1..parts).map(move |part| (whole * part / parts) as u64);
+        let of_head = |head: u64| head.to_be_bytes().to_vec();
+        let mut splits: Vec<Vec<u8>> = match &self.0 {
+            Source::Generated { order: KeyOrder::Hashed, .. } => {
+                shares(u64::MAX.into()).map(of_head).collect()
+            }
+            Source::Generated { order: KeyOrder::ByNumber, .. } => {
+                shares(count).map(of_head).collect()
+            }
+            Source::Listed(listed) => {
+                let mut keys: Vec<&[u8]> = listed.keys.iter().map(|key| &**key).collect();
+                keys.sort_unstable();
+                let places = shares(keys.len() as u128);
+                places.filter_map(|place| Some(keys.get(place as usize)?.to_vec())).collect()
+            }
+        };
+        splits.dedup();
+        // The first part begins with the smallest key.
+        splits.retain(|split| split.iter().any(|byte| *byte > 0));
+        splits
+    }
+
     /// Whether neighbours in number are neighbours in key order.
     pub fn in_order(&self) -> bool {
         matches!(&self.0, Source::Generated { order: KeyOrder::ByNumber, .. })

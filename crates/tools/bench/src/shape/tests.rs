@@ -41,6 +41,27 @@ fn keys_by_number_sort_by_number() {
 }
 
 #[test]
+fn parts_of_the_key_space_have_about_the_same_number_of_keys() {
+    let name = |number: u32| number.to_string().into_bytes().into_boxed_slice();
+    let names: Vec<Box<[u8]>> = (0..900).map(name).collect();
+    let generated = [KeyOrder::Hashed, KeyOrder::ByNumber].map(|order| Keys::generated(12, order));
+    for keys in generated.into_iter().chain([Keys::listed(names)]) {
+        let splits = keys.splits(900, 3);
+        assert!(splits.is_sorted() && splits.len() == 2, "{splits:?}");
+        let mut counts = [0; 3];
+        let mut key = Vec::new();
+        for number in 0..900 {
+            keys.write(number, &mut key);
+            counts[splits.partition_point(|split| *split <= key)] += 1;
+        }
+        assert!(counts.iter().all(|count| (230..370).contains(count)), "{counts:?}");
+        assert_eq!(keys.splits(900, 1), Vec::<Vec<u8>>::new());
+    }
+    let few = Keys::generated(8, KeyOrder::ByNumber).splits(2, 8);
+    assert_eq!(few, [1_u64.to_be_bytes().to_vec()]);
+}
+
+#[test]
 fn shapes_parse_and_print_alike() {
     let usual = ["8+100", "24+1000", "27+127", "48+43", "28+396", "48+pareto"];
     for text in usual.into_iter().chain(["24+mix:40:1000:1:2", "24+zipf:40:8192"]) {

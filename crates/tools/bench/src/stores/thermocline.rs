@@ -9,16 +9,21 @@ use std::sync::Arc;
 
 use sync::locks::Mutex;
 use thermocline::{
-    Change, Completed, Db, Durability as Reached, EngineKind, Io as DeviceIo, KeyRange, Keyspace,
-    KeyspaceOptions, Operator, Options, Session as KeyspaceSession, SessionGet, SessionRmw,
+    Change, Completed, Db, Durability as Reached, EngineKind, Io as DeviceIo, IoCounts, KeyRange,
+    Keyspace, KeyspaceOptions, Operator, Options, Session as KeyspaceSession, SessionGet,
+    SessionRmw,
 };
 
+use super::cluster::{NOVA, is_on_cluster};
 use super::variant::{self, Variant};
 use super::{
     Background, Catalog, DeviceCounts, Durability, Got, Io, OnRead, OpenOptions, Pairs, Session,
-    Store, StoreError,
+    Store, StoreError, nova,
 };
 use crate::workload::Workload;
+
+/// The keyspace of a run.
+pub(super) const KEYSPACE: &str = "bench";
 
 /// Opens our engines by name.
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,16 +31,17 @@ pub struct Ours;
 
 impl Catalog for Ours {
     fn names(&self) -> &'static [&'static str] {
-        const NAMES: [&str; EngineKind::ALL.len()] = {
-            let mut names = [""; EngineKind::ALL.len()];
+        const ENGINES: usize = EngineKind::ALL.len();
+        static NAMES: [&str; ENGINES + 1] = {
+            let mut names = [NOVA; ENGINES + 1];
             let mut index = 0;
-            while index < names.len() {
+            while index < ENGINES {
                 names[index] = EngineKind::ALL[index].name();
                 index += 1;
             }
             names
         };
-        &NAMES
+        if cfg!(feature = "cluster") { &NAMES } else { &NAMES[..ENGINES] }
     }
 
     fn check(&self, name: &str, workload: &Workload) -> Result<(), StoreError> {
@@ -43,7 +49,32 @@ impl Catalog for Ours {
     }
 
     fn open(&self, name: &str, options: &OpenOptions) -> Result<Arc<dyn Store>, StoreError> {
-        let Variant { engine, settings } = name.parse()?;
+        if is_on_cluster(name) {
+            return nova::open(name, options);
+        }
+        let opening = Opening::of(name.parse()?, options);
+        let db = Db::open(&options.dir, opening.database)?;
+        let keyspace = db.keyspace(KEYSPACE, opening.keyspace)?;
+        Ok(Arc::new(Thermocline { db, keyspace, memory_bytes: opening.memory_bytes }))
+    }
+
+    /// The engine `memory` holds all of its data, with any budget.
+    fn sizes_cache(&self, name: &str) -> bool {
+        let engine = name.parse::<EngineKind>();
+        is_on_cluster(name) || engine.is_ok_and(|engine| engine.driver().has_share())
+    }
+}
+
+/// How the database of a run and its keyspace are opened.
+pub(super) struct Opening {
+    pub(super) database: Options,
+    pub(super) keyspace: KeyspaceOptions,
+    /// The budget as a whole: the engine splits it between its cache and everything else.
+    pub(super) memory_bytes: u64,
+}
+
+impl Opening {
+    pub(super) fn of(Variant { engine, settings }: Variant, options: &OpenOptions) -> Self {
         let (journaled, durability) = match options.durability {
             Durability::None => (false, Reached::Buffered),
             Durability::Buffered => (true, Reached::Flushed),
@@ -54,20 +85,16 @@ impl Catalog for Ours {
             Some(Io::Buffered) => DeviceIo::Buffered,
             None => Options::default().io,
         };
-        // The budget as a whole: the engine splits it between its cache and everything else.
         let memory_bytes = options.cache_bytes.unwrap_or(options.memory_bytes);
-        let db = Db::open(
-            &options.dir,
-            Options {
-                memory_bytes,
-                durability,
-                sync_interval: None,
-                io,
-                engines: settings.into(),
-                ..Options::default()
-            },
-        )?;
-        let options = KeyspaceOptions {
+        let database = Options {
+            memory_bytes,
+            durability,
+            sync_interval: None,
+            io,
+            engines: settings.into(),
+            ..Options::default()
+        };
+        let keyspace = KeyspaceOptions {
             engine,
             journaled,
             // All of it, since it is the only keyspace; also if the database is opened with another
@@ -75,15 +102,14 @@ impl Catalog for Ours {
             memory_bytes: Some(u64::MAX),
             ..KeyspaceOptions::default()
         };
-        let keyspace = db.keyspace("bench", options)?;
-        Ok(Arc::new(Thermocline { db, keyspace, memory_bytes }))
+        Self { database, keyspace, memory_bytes }
     }
+}
 
-    /// The engine `memory` holds all of its data, with any budget.
-    fn sizes_cache(&self, name: &str) -> bool {
-        let engine = name.parse::<EngineKind>();
-        engine.is_ok_and(|engine| engine.driver().has_share())
-    }
+/// Returns the counts of a device.
+pub(super) fn device_counts(io: IoCounts) -> DeviceCounts {
+    let IoCounts { read_ops, read_bytes, write_ops, write_bytes, .. } = io;
+    DeviceCounts { read_bytes, write_bytes, read_ops, write_ops }
 }
 
 /// Figures of engines that are above zero while a compaction or a collection is under way.
@@ -95,10 +121,11 @@ const UNDER_WAY: [&str; 5] = [
     "chunk_compaction_round_bytes",
 ];
 
-struct Thermocline {
-    db: Db,
-    keyspace: Keyspace,
-    memory_bytes: u64,
+/// A database with the keyspace of a run.
+pub(super) struct Thermocline {
+    pub(super) db: Db,
+    pub(super) keyspace: Keyspace,
+    pub(super) memory_bytes: u64,
 }
 
 impl Store for Thermocline {
@@ -111,13 +138,7 @@ impl Store for Thermocline {
     }
 
     fn device(&self) -> Option<DeviceCounts> {
-        let io = self.db.stats().io;
-        Some(DeviceCounts {
-            read_bytes: io.read_bytes,
-            write_bytes: io.write_bytes,
-            read_ops: io.read_ops,
-            write_ops: io.write_ops,
-        })
+        Some(device_counts(self.db.stats().io))
     }
 
     fn figures(&self) -> BTreeMap<String, u64> {
@@ -258,10 +279,10 @@ impl Session for Handle<'_> {
 }
 
 /// Notes the present value and puts another in its place.
-struct Exchange<'a> {
-    new: &'a [u8],
-    old: &'a mut Vec<u8>,
-    found: bool,
+pub(super) struct Exchange<'a> {
+    pub(super) new: &'a [u8],
+    pub(super) old: &'a mut Vec<u8>,
+    pub(super) found: bool,
 }
 
 impl Exchange<'_> {

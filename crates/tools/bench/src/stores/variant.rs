@@ -12,7 +12,8 @@ use std::str::FromStr;
 
 use thermocline::{EngineKind, Settings};
 
-use super::StoreError;
+use super::cluster::is_on_cluster;
+use super::{StoreError, nova};
 use crate::workload::Workload;
 
 /// An engine and its settings.
@@ -25,12 +26,15 @@ pub(super) struct Variant {
 /// Returns whether a store by this name is one of ours, with any options after it in a comparison.
 pub fn is_ours(name: &str) -> bool {
     let engine = name.split([':', '@']).next().unwrap_or_default();
-    engine.parse::<EngineKind>().is_ok()
+    is_on_cluster(engine) || engine.parse::<EngineKind>().is_ok()
 }
 
 /// Refuses a name that is none of ours, or has settings that do not exist, and a workload that
 /// scans a store without order.
 pub(crate) fn check(name: &str, workload: &Workload) -> Result<(), StoreError> {
+    if is_on_cluster(name) {
+        return nova::check_name(name);
+    }
     let Variant { engine, .. } = name.parse()?;
     if workload.scans() && !engine.is_ordered() {
         return Err(format!("{workload} scans, and engine {engine} keeps no order").into());

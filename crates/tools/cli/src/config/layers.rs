@@ -146,6 +146,10 @@ impl Effective {
     ///
     /// # Errors
     /// One line that names the flag.
+    #[cfg_attr(
+        not(feature = "cluster"),
+        expect(dead_code, reason = "only the processes of a cluster refuse flags")
+    )]
     pub(crate) fn refuse_flags(&self, keys: &[&str], command: &str) -> Result<(), String> {
         let mut given = self.entries.iter().filter(|(_, _, origin)| *origin == Origin::Flag);
         match given.find(|(setting, ..)| keys.contains(&setting.key)) {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use thermocline::{Durability, EngineKind, EngineSettings, Io};
+pub(crate) use wire::hosts_and_ports;
 
 use super::allowed_memory;
 
@@ -224,18 +225,6 @@ pub(super) fn reachable(text: &str) -> Result<SocketAddr, String> {
         true => Err(format!("{text:?} is all addresses of this machine: others need one of them")),
         false => Ok(address),
     }
-}
-
-/// Hosts and ports.
-pub(crate) fn hosts_and_ports(text: &str) -> Result<Vec<String>, String> {
-    let checked = |one: &str| {
-        let parts = one.rsplit_once(':');
-        let is_good =
-            parts.is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
-        let refused = || format!("{one:?} is no host with a port, like 10.0.0.7:7400 or db1:7400");
-        if is_good { Ok(one.to_owned()) } else { Err(refused()) }
-    };
-    text.split(',').map(checked).collect()
 }
 
 /// Addresses of an etcd, or `none`.

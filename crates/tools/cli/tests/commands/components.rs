@@ -274,6 +274,40 @@ fn gateways_serve_a_cluster_whose_processes_end() {
     assert!(refused.err.contains("there is no LTC 9"), "{refused:?}");
 }
 
+/// A benchmark verifies what it reads from a cluster, and says that it does not know the memory of
+/// the cluster. A second run begins with the keyspace of the first one, which is empty.
+#[test]
+fn a_benchmark_runs_on_a_cluster() {
+    let dir = tempfile::tempdir().unwrap();
+    let cluster = Cluster::new(dir.path());
+    let _coordinator = cluster.coordinator();
+    let _stocs = ["1", "2", "3"].map(|node| cluster.stoc(node));
+    let _ltcs = ["1", "2"].map(|node| cluster.ltc(node));
+    let path = dir.path().join("out.json").display().to_string();
+    let bench = |engine: &str, workload: &str| {
+        let store = ["bench", "run", "--engine", engine, "--workload", workload, "--json", &path];
+        let of_cluster = ["--cluster", &cluster.coordinator, "--certificates", &cluster.certs];
+        let work = ["--keys", "300", "--ops", "600", "--shape", "12+40", "--warmup", "0"];
+        run([&store[..], &of_cluster[..], &work[..]].concat())
+    };
+    for workload in ["ycsb-f", "ycsb-e"] {
+        let said = bench("nova:ranges=4", workload);
+        assert_eq!(said.code, 0, "{said:?}");
+        assert!(said.out.contains("the store is in other processes"), "{said:?}");
+        let report = std::fs::read_to_string(&path).unwrap();
+        let report: Value = serde_json::from_str(&report).unwrap();
+        for (name, figure) in
+            [("ops", 600), ("wrong_reads", 0), ("misses", 0), ("memory_budget_bytes", 0)]
+        {
+            assert_eq!(report[name], figure, "{name}: {report}");
+        }
+        assert_eq!(report["figures"]["ranges"], 4, "{report}");
+        assert!(report["is_elsewhere"] == true && report["device_source"] == "none", "{report}");
+    }
+    let said = bench("nova:ranges=2", "ycsb-f");
+    assert!(said.code == 1 && said.err.contains("has 4 ranges, and not 2"), "{said:?}");
+}
+
 /// Two coordinators over an etcd: the second one takes over when the first one is killed.
 #[test]
 fn a_second_coordinator_takes_over() {

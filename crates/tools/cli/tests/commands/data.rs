@@ -169,7 +169,7 @@ fn a_run_that_is_impossible_is_a_wrong_command_line() {
         ["--scan-length=0", "--scan-length"],
         ["--memory=2", "at least 8 MiB"],
         ["--engine=none", "this version has"],
-        ["--engine=nova", "no engine"],
+        ["--engine=nova", "the engine nova needs"],
         ["--engine=memory:single-log", "snapshot_block_bytes"],
         ["--engine=f2:none", "single_log"],
         ["--engine=f2,--workload=s100", "s100 scans, and engine f2 keeps no order"],

@@ -84,5 +84,6 @@ fn other_names_are_refused() {
 #[test]
 fn ours_are_told_from_theirs() {
     assert!(is_ours("f2:single-log") && is_ours("memory"));
-    assert!(!is_ours("rocksdb") && !is_ours(""));
+    assert!(is_ours("nova") && is_ours("nova:ranges=3@cluster=dev"));
+    assert!(!is_ours("rocksdb") && !is_ours("") && !is_ours("nova2"));
 }

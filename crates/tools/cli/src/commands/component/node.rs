@@ -11,10 +11,7 @@ use serde_json::json;
 use signal_hook::iterator::Signals;
 use sync::locks::Mutex;
 use wire::tls::{Files, Tls};
-use wire::{
-    Address, Certified, Class, Endpoint as _, Handler, Identity, Node, Options, Role,
-    SocketEndpoint,
-};
+use wire::{Address, Class, Endpoint as _, Handler, Identity, Node, Options, Role, SocketEndpoint};
 
 use crate::commands::Context;
 use crate::config::Member;
@@ -82,21 +79,15 @@ impl Process {
 
     /// Reads the certificate of a process with these settings.
     pub(super) fn of(member: Member, role: Role) -> Result<Self, Failure> {
-        // The cluster is not known before the certificate is read.
-        let named = |node| Certified { cluster: 0, role, node };
-        let own = Files::of(&member.certificates, &named(Some(member.node)));
-        let files = match own.certificate.exists() {
-            true => own,
-            false => Files::of(&member.certificates, &named(None)),
-        };
+        let files = Files::of_process(&member.certificates, role, member.node);
         let tls = Tls::load(files).map_err(of_wire)?;
-        let who = tls.who();
-        if who.role != role || who.node.is_some_and(|node| node != member.node) {
-            let (uri, node) = (who.uri(), member.node);
-            let message = format!("the certificate is for {uri}, and this is {role} {node}");
+        let process = Self { member, role, tls, environment: Environment::real() };
+        let (who, identity) = (process.tls.who(), process.identity());
+        if !who.covers(&identity) {
+            let message = format!("the certificate is for {}, and this is {identity}", who.uri());
             return Err(Failure::usage(message));
         }
-        Ok(Self { member, role, tls, environment: Environment::real() })
+        Ok(process)
     }
 
     /// Returns how the process names itself before it has a start.
