@@ -16,11 +16,9 @@ use stoc::{Fenced, Kind, Request, Response, call_all};
 use crate::error::{Error, Result};
 use crate::header::Header;
 use crate::log::{HEADER_BYTES, Log, Setup};
+use crate::read::READ_BYTES_MAX;
 use crate::record::{LogRecord, Member, Segment};
 use crate::registry::{Change, RegistryError};
-
-/// Bytes that are copied with one request.
-const COPY_BYTES: u64 = 1 << 20;
 
 /// The replies of StoCs to a fence: their storage, and their logs.
 type Replies = BTreeMap<u32, (Member, Fenced)>;
@@ -207,7 +205,7 @@ impl Setup {
         let Some(link) = self.stocs.link(to.node) else { return Ok(false) };
         let mut offset = from;
         while offset < end {
-            let bytes = self.read(kind, source, offset, COPY_BYTES.min(end - offset))?;
+            let bytes = self.read(kind, source, offset, READ_BYTES_MAX.min(end - offset))?;
             let copied = bytes.len() as u64;
             let bytes = bytes.into();
             match self.call(&link, &Request::Append { name, epoch, offset, bytes }) {

@@ -8,6 +8,11 @@ use crate::error::{Error, Result};
 use crate::log::{HEADER_BYTES, Log, Setup, Writer};
 use crate::record::{LogRecord, Part, Segment};
 
+/// Bytes that are read with one request.
+pub(crate) const READ_BYTES_MAX: u64 = 1 << 20;
+/// A StoC gets this many times the usual time for a read that no StoC has served in that time.
+const PATIENCE: u32 = 8;
+
 /// The bytes of a file that one segment has.
 #[derive(Clone, Debug)]
 struct Stored {
@@ -105,7 +110,8 @@ impl Writer {
 }
 
 impl Setup {
-    /// Reads bytes of a segment from any of its StoCs.
+    /// Reads bytes of a segment from any of its StoCs, with a request for each
+    /// [`READ_BYTES_MAX`].
     ///
     /// # Errors
     /// [`Error::Lost`], or the damage that a StoC has found.
@@ -116,23 +122,49 @@ impl Setup {
         offset: u64,
         bytes: u64,
     ) -> Result<Vec<u8>> {
+        let mut read = Vec::with_capacity(bytes as usize);
+        while (read.len() as u64) < bytes {
+            let done = read.len() as u64;
+            let part = READ_BYTES_MAX.min(bytes - done);
+            read.extend(self.read_part(kind, segment, offset + done, part)?);
+        }
+        Ok(read)
+    }
+
+    /// Reads bytes of a segment from any of its StoCs, with one request. If no StoC replies in
+    /// time, each gets a second request with more time.
+    fn read_part(
+        &self,
+        kind: stoc::Kind,
+        segment: &Segment,
+        offset: u64,
+        bytes: u64,
+    ) -> Result<Vec<u8>> {
         let name = segment.name(self.range, kind);
         let end = offset + bytes;
         let mut failure = Error::Lost { segment: segment.index, end, found: 0 };
-        for member in &segment.ensemble {
-            let Some(link) = self.stocs.link(member.node) else { continue };
-            if link.identity().cookie != member.cookie {
-                continue;
-            }
-            match self.call(&link, &Request::Read { name, offset, bytes }) {
-                Ok(Response::Bytes(read)) if read.len() as u64 == bytes => return Ok(read),
-                Err(stoc::Error::Damaged(damage)) => failure = Error::Damaged(damage),
-                Err(stoc::Error::PastEnd { length, .. }) => {
-                    if let Error::Lost { found, .. } = &mut failure {
-                        *found = length.max(*found);
-                    }
+        for slow in [self.slow, self.slow * PATIENCE] {
+            let mut is_late = false;
+            for member in &segment.ensemble {
+                let Some(link) = self.stocs.link(member.node) else { continue };
+                if link.identity().cookie != member.cookie {
+                    continue;
                 }
-                _ => {}
+                let request = Request::Read { name, offset, bytes };
+                match stoc::call(&link, &request, (slow, &self.environment)) {
+                    Ok(Response::Bytes(read)) if read.len() as u64 == bytes => return Ok(read),
+                    Err(stoc::Error::Damaged(damage)) => failure = Error::Damaged(damage),
+                    Err(stoc::Error::PastEnd { length, .. }) => {
+                        if let Error::Lost { found, .. } = &mut failure {
+                            *found = length.max(*found);
+                        }
+                    }
+                    Err(stoc::Error::Unreachable { .. }) => is_late = true,
+                    _ => {}
+                }
+            }
+            if !is_late {
+                break;
             }
         }
         Err(failure)

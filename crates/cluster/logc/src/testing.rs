@@ -31,6 +31,8 @@ pub enum Behaviour {
     Away,
     /// Requests are done, and the replies are lost.
     Mute,
+    /// The first request gets no reply, and later ones do.
+    Late,
 }
 
 #[derive(Debug)]
@@ -231,6 +233,13 @@ impl Stocs for World {
     }
 }
 
+impl NodeLink {
+    fn set(&self, behaviour: Behaviour) {
+        let mut nodes = self.nodes.lock();
+        nodes.get_mut(&self.node).expect("there is such a StoC").behaviour = behaviour;
+    }
+}
+
 impl Link for NodeLink {
     fn identity(&self) -> Identity {
         self.identity
@@ -245,6 +254,10 @@ impl Link for NodeLink {
         match behaviour {
             Behaviour::Up => link.send(request, on_reply),
             Behaviour::Away => on_reply(unreachable),
+            Behaviour::Late => {
+                drop(on_reply);
+                self.set(Behaviour::Up);
+            }
             Behaviour::Mute => {
                 link.send(request, Box::new(|_| ()));
                 on_reply(unreachable);

@@ -58,6 +58,19 @@ fn files_are_found_by_the_next_owner() {
     log.begin_file(6).expect("all StoCs are up");
 }
 
+/// A read that no StoC has served in time is sent again, and gets more time.
+#[test]
+fn a_read_waits_for_slow_stocs() {
+    let world = World::new(3);
+    let log = world.open(1);
+    log.begin_file(1).expect("all StoCs are up");
+    append(&log, 1, b"slow").expect("all StoCs are up");
+    (1..=3).for_each(|node| world.set(node, Behaviour::Late));
+    assert_eq!(content(&log, 1), b"slow");
+    (1..=3).for_each(|node| world.set(node, Behaviour::Away));
+    assert!(matches!(log.read(1, 0, 4), Err(Error::Lost { .. })));
+}
+
 /// L1: with one StoC of three away, appends are acknowledged. The next owner finds them, whichever
 /// StoC is away then.
 #[test]

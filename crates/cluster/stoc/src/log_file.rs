@@ -14,6 +14,9 @@ use crate::format::{
     walk_appends,
 };
 
+/// Bytes of a file that one read of the device has, if they are of several appends.
+const READ_BYTES_MAX: u64 = 1 << 20;
+
 /// An append of a log, by its place in the content and in the file.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
@@ -154,26 +157,39 @@ impl LogFile {
             return Err(Error::PastEnd { name: self.head.name, length: self.length() });
         }
         let first = self.pieces.partition_point(|piece| piece.end() <= offset);
+        let last = self.pieces.partition_point(|piece| piece.head.offset < end);
+        let mut pieces = self.pieces.get(first..last).unwrap_or_default();
         let mut read = Vec::with_capacity(bytes as usize);
-        for piece in self.pieces.iter().skip(first).take_while(|piece| piece.head.offset < end) {
-            let content = self.content(piece)?;
-            let from = offset.saturating_sub(piece.head.offset) as usize;
-            let to = (end - piece.head.offset).min(u64::from(piece.head.bytes)) as usize;
-            read.extend_from_slice(content.get(from..to).unwrap_or_default());
+        while let Some(front) = pieces.first() {
+            let fits = |piece: &Piece| piece.stored_end() - front.at <= READ_BYTES_MAX;
+            let (run, rest) = pieces.split_at(pieces.partition_point(fits).max(1));
+            self.read_run(run, |piece, content| {
+                let from = offset.saturating_sub(piece.head.offset) as usize;
+                let to = (end - piece.head.offset).min(u64::from(piece.head.bytes)) as usize;
+                read.extend_from_slice(content.get(from..to).unwrap_or_default());
+            })?;
+            pieces = rest;
         }
         Ok(read)
     }
 
-    /// Returns the content of one append, verified.
-    fn content(&self, piece: &Piece) -> Result<Vec<u8>> {
-        let mut bytes = vec![0; append_bytes(piece.head.bytes as usize)];
-        self.file.read_at(piece.at, &mut bytes)?;
-        let found = piece.head.encode(self.head.identity(), content_of(&bytes, &piece.head));
-        if found != bytes {
-            let what = "an append has a wrong checksum";
-            return Err(Corruption::new(what, piece.at).at(&self.head.name.path(), 0).into());
+    /// Reads successive appends with one call of the device. Passes on the content of each,
+    /// verified.
+    fn read_run(&self, run: &[Piece], mut visit: impl FnMut(&Piece, &[u8])) -> Result<()> {
+        let (Some(front), Some(back)) = (run.first(), run.last()) else { return Ok(()) };
+        let mut stored = vec![0; (back.stored_end() - front.at) as usize];
+        self.file.read_at(front.at, &mut stored)?;
+        for piece in run {
+            let (from, to) = (piece.at - front.at, piece.stored_end() - front.at);
+            let bytes = stored.get(from as usize..to as usize).unwrap_or_default();
+            let content = content_of(bytes, &piece.head);
+            if piece.head.encode(self.head.identity(), content) != bytes {
+                let what = "an append has a wrong checksum";
+                return Err(Corruption::new(what, piece.at).at(&self.head.name.path(), 0).into());
+            }
+            visit(piece, content);
         }
-        Ok(content_of(&bytes, &piece.head).to_vec())
+        Ok(())
     }
 
     /// Notes the length at which the range has sealed the log. Bytes behind it do not count any
@@ -207,6 +223,11 @@ impl Piece {
     /// Returns where its bytes end in the content.
     fn end(&self) -> u64 {
         self.head.offset + u64::from(self.head.bytes)
+    }
+
+    /// Returns where it ends in the file.
+    fn stored_end(&self) -> u64 {
+        self.at + append_bytes(self.head.bytes as usize) as u64
     }
 }
 

@@ -55,6 +55,29 @@ fn write_table(stoc: &Stoc, name: FileName, epoch: u64, content: &[u8]) {
     stoc.finish(&name, Epoch(epoch), content.len() as u64).expect("memory takes it");
 }
 
+/// A read of many appends takes one read of the device for each mebibyte.
+#[test]
+fn a_read_of_many_appends_is_one_read_of_the_device() {
+    let device = FaultDevice::new(device::memory());
+    let above: Arc<dyn Device> = Arc::clone(&device) as Arc<dyn Device>;
+    let stoc = open(&above, 1);
+    stoc.create_log(log(1), Epoch(1)).expect("memory takes it");
+    let content = bytes(3, 1_500_000);
+    for (number, part) in (0..).zip(content.chunks(1_000)) {
+        stoc.append(&log(1), Epoch(1), number * 1_000, part).expect("memory takes it");
+    }
+    let reads = || device.count(Some(OperationKind::Read));
+    let before = reads();
+    let read = stoc.read(&log(1), 10, 1_400_000).expect("it has the bytes");
+    assert_eq!(Some(&read[..]), content.get(10..1_400_010));
+    assert_eq!(reads() - before, 2);
+    // An append that is longer than that is read whole.
+    stoc.append(&log(1), Epoch(1), 1_500_000, &content).expect("memory takes it");
+    let read = stoc.read(&log(1), 1_499_990, 1_000_000).expect("it has the bytes");
+    let expected = [content.get(1_499_990..), content.get(..999_990)];
+    assert_eq!(read, expected.map(Option::unwrap_or_default).concat());
+}
+
 /// S1: a promise holds for each call that changes something, and after an opening.
 #[test]
 fn s1_calls_of_an_old_epoch_change_nothing() {
