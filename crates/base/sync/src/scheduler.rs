@@ -176,6 +176,7 @@ pub(crate) fn pass() {
 }
 
 /// Lets another thread of the simulation run. Returns false if the calling thread is not in one.
+#[cfg(not(any(loom, shuttle)))]
 #[inline]
 pub(crate) fn yield_now() -> bool {
     hook::with_place(|place| place.scheduler.yield_now(place.thread)).is_some()

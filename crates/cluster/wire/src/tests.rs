@@ -123,6 +123,14 @@ fn send_within(
     receiver
 }
 
+/// Returns whether a condition comes true, which another thread brings about.
+fn eventually(mut is_true: impl FnMut() -> bool) -> bool {
+    (0..2_000).any(|_| {
+        Environment::real().sleep(Duration::from_millis(10));
+        is_true()
+    })
+}
+
 fn reply(receiver: &Receiver<Result<Vec<u8>>>) -> Result<Vec<u8>> {
     receiver.recv_timeout(LONG).expect("each request gets one reply")
 }
@@ -295,9 +303,5 @@ fn a_dropped_channel_ends() {
     assert_eq!(reply(&pending), Err(Error::Stopped));
     let held = echo.held.lock();
     let (request, _) = held.first().expect("it is held");
-    let waited = (0..2_000).find(|_| {
-        Environment::real().sleep(Duration::from_millis(10));
-        request.is_dropped()
-    });
-    assert!(waited.is_some(), "the server learns of the end");
+    assert!(eventually(|| request.is_dropped()), "the server learns of the end");
 }
