@@ -15,12 +15,24 @@ use wire::Role;
 
 use super::world::{CLUSTER, COORDINATORS, Own, coordinator_place, identity};
 
-/// Keys with a history each, in four ranges.
+/// The ranges of the keyspace, whose numbers begin with 1.
+pub(crate) const RANGES: u32 = 4;
+/// Keys with a history each, in all ranges.
 const REGISTERS: [&[u8]; 5] = [b"a", b"b", b"h", b"o", b"u"];
 /// Keys of one range that are written together, and have one history.
 const PAIR: [&[u8]; 2] = [b"p1", b"p2"];
-/// Longest pause of a client between two calls.
-const PAUSE_MAX: Duration = Duration::from_millis(60);
+/// Longest pauses of the clients between two calls. The last one reads and writes the pair alone.
+/// The slow ones miss changes of owners, and use what they knew before.
+const PAUSES_MAX: [Duration; 6] = [
+    Duration::from_millis(60),
+    Duration::from_millis(60),
+    Duration::from_secs(4),
+    Duration::from_secs(4),
+    Duration::from_secs(8),
+    Duration::from_millis(20),
+];
+/// Clients that make calls.
+pub(crate) const CLIENTS: u32 = PAUSES_MAX.len() as u32;
 
 /// The calls of all clients, by key.
 #[derive(Debug, Default)]
@@ -203,9 +215,14 @@ pub(crate) fn run(own: &Own, number: u32, histories: &Histories, ends: &AtomicBo
     with_keyspace(own, number, |data| {
         let seen = BTreeMap::new();
         let mut caller = Caller { number: number as usize, data, histories, seen };
+        let longest = PAUSES_MAX[number as usize - 1];
         while !ends.load(SeqCst) {
-            caller.call(&mut random);
-            let pause = random.random_range(0..PAUSE_MAX.as_micros() as u64);
+            match number {
+                CLIENTS if random.random_bool(0.5) => caller.put_pair(),
+                CLIENTS => caller.get_pair(),
+                _ => caller.call(&mut random),
+            }
+            let pause = random.random_range(0..longest.as_micros() as u64);
             own.environment.sleep(Duration::from_micros(pause));
         }
     });

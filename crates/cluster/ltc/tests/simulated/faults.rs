@@ -4,14 +4,16 @@ use std::time::Duration;
 
 use environment::Random;
 use rand::RngExt;
+use stoc::RangeId;
 use wire::{Cut, Role};
 
+use super::clients::{CLIENTS, RANGES};
 use super::world::{COORDINATORS, End, LTCS, Name, STOCS, World};
 
 /// Faults of a seed, at most.
-const FAULTS_MAX: u32 = 14;
+const FAULTS_MAX: u32 = 16;
 /// The longest time between two faults.
-const QUIET_MAX: Duration = Duration::from_secs(4);
+const QUIET_MAX: Duration = Duration::from_secs(2);
 /// The longest pause of a process: longer than a lease.
 const PAUSE_MAX: Duration = Duration::from_secs(12);
 /// Time in which the tables of a lost disk are copied to others.
@@ -26,10 +28,12 @@ enum Fault {
     Cut(Cut),
     EtcdAway,
     Clock,
+    Move,
+    Drain,
     Restart,
 }
 
-const FAULTS: [Fault; 10] = [
+const FAULTS: [Fault; 13] = [
     Fault::Kill,
     Fault::Kill,
     Fault::PowerCut,
@@ -38,6 +42,9 @@ const FAULTS: [Fault; 10] = [
     Fault::Cut(Cut::Reset),
     Fault::EtcdAway,
     Fault::Clock,
+    Fault::Move,
+    Fault::Move,
+    Fault::Drain,
     Fault::Restart,
     Fault::Restart,
 ];
@@ -81,6 +88,11 @@ pub(crate) fn torment(world: &World, mut random: Random) {
     world.heal();
     world.reap();
     start_all(world);
+    for ltc in 1..=LTCS {
+        while !world.change(move |coordinator| coordinator.drain_ltc(ltc, false)) {
+            environment.sleep(Duration::from_secs(1));
+        }
+    }
     environment.sleep(Duration::from_secs(3));
 }
 
@@ -99,7 +111,11 @@ fn lose_disk(world: &World, random: &mut Random) {
 fn make(world: &World, fault: Fault, random: &mut Random) {
     let environment = world.environment();
     let all = all();
-    let name = pick(random, &all);
+    // LTCs have the most to lose.
+    let name = match random.random_bool(0.4) {
+        true => (Role::Ltc, random.random_range(1..=LTCS)),
+        false => pick(random, &all),
+    };
     match fault {
         Fault::Kill => world.end(name, End::Kill),
         Fault::PowerCut => {
@@ -113,7 +129,7 @@ fn make(world: &World, fault: Fault, random: &mut Random) {
         }
         Fault::Cut(cut) => {
             let others: Vec<Name> =
-                all.into_iter().chain((1..=4).map(|client| (Role::Client, client))).collect();
+                all.into_iter().chain((1..=CLIENTS).map(|client| (Role::Client, client))).collect();
             let other = pick(random, &others);
             if other != name {
                 world.cut(name, other, cut);
@@ -132,6 +148,19 @@ fn make(world: &World, fault: Fault, random: &mut Random) {
         Fault::Clock => {
             let year_ms = 365 * 86_400_000;
             world.move_wall_clock(name, random.random_range(-year_ms..year_ms));
+        }
+        Fault::Move => {
+            let (range, target) = (random.random_range(1..=RANGES), random.random_range(1..=LTCS));
+            // A range that moves already, or a coordinator that is away, makes it fail.
+            world.trace(&format!("{fault:?}"));
+            let _ = world.change(move |coordinator| {
+                coordinator.move_range(RangeId(range), target).map(drop)
+            });
+        }
+        Fault::Drain => {
+            let (ltc, is_draining) = (random.random_range(1..=LTCS), random.random_bool(0.5));
+            world.trace(&format!("{fault:?}"));
+            let _ = world.change(move |coordinator| coordinator.drain_ltc(ltc, is_draining));
         }
         Fault::Restart => {
             let ended = all.into_iter().filter(|name| !world.is_running(*name));

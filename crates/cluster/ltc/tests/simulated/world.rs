@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
+use coordinator::Coordinator;
 use device::{Faults, Latency, SimulatedDisk};
 use environment::Environment;
 use simulation::Process;
@@ -89,6 +90,11 @@ pub(crate) fn identity(role: Role, node: u32) -> Identity {
     Identity { cluster: CLUSTER, role, node, cookie: 0, incarnation: 0 }
 }
 
+/// Whether a process ends by itself.
+fn is_user(role: Role) -> bool {
+    matches!(role, Role::Client | Role::Admin)
+}
+
 /// Returns the address of a coordinator.
 pub(crate) fn coordinator_place(number: u32) -> String {
     format!("coordinator-{number}")
@@ -110,6 +116,14 @@ impl World {
         self.shared.world.environment()
     }
 
+    /// Prints a step of the simulation, if the variable `THERMOCLINE_TRACE` is set.
+    pub(crate) fn trace(&self, step: &str) {
+        if std::env::var_os("THERMOCLINE_TRACE").is_some() {
+            let now = Duration::from_nanos(self.environment().now().as_nanos());
+            eprintln!("{now:?}: {step}");
+        }
+    }
+
     /// Starts a process that is not running.
     pub(crate) fn start(&self, name: Name) {
         let (role, number) = name;
@@ -129,6 +143,7 @@ impl World {
         let disk = state.disks.get(&number).cloned();
         let away = Arc::clone(state.away.entry(number).or_default());
         drop(state);
+        self.trace(&format!("{role} {number} starts"));
         let work = move || match role {
             Role::Coordinator => processes::coordinator(&own, number, &away),
             Role::Stoc => processes::stoc(&own, number, disk.expect("a StoC has a disk")),
@@ -147,6 +162,7 @@ impl World {
             state.ended += 1;
             running
         };
+        self.trace(&format!("{} {} ends: {end:?}", name.0, name.1));
         running.process.kill();
         for endpoint in running.endpoints.lock().iter() {
             self.shared.network.kill(*endpoint);
@@ -178,7 +194,7 @@ impl World {
     /// Ends all processes but the clients.
     pub(crate) fn end_all(&self) {
         let all: Vec<Name> = self.shared.state.lock().running.keys().copied().collect();
-        let servers = all.into_iter().filter(|(role, _)| *role != Role::Client);
+        let servers = all.into_iter().filter(|(role, _)| !is_user(*role));
         servers.for_each(|name| self.end(name, End::Kill));
     }
 
@@ -192,6 +208,7 @@ impl World {
         let process = running.process.clone();
         state.paused.push(name);
         drop(state);
+        self.trace(&format!("{} {} is paused", name.0, name.1));
         process.pause();
     }
 
@@ -201,6 +218,7 @@ impl World {
         let process = state.running.get(&name).map(|running| running.process.clone());
         drop(state);
         if let Some(process) = process {
+            self.trace(&format!("{} {} continues", name.0, name.1));
             process.resume();
         }
     }
@@ -218,11 +236,13 @@ impl World {
     /// Has a coordinator not reach etcd, or reach it again.
     pub(crate) fn set_away(&self, coordinator: u32, is_away: bool) {
         let away = Arc::clone(self.shared.state.lock().away.entry(coordinator).or_default());
+        self.trace(&format!("etcd is away from coordinator {coordinator}: {is_away}"));
         away.store(is_away, SeqCst);
     }
 
     /// Cuts two processes off from each other.
     pub(crate) fn cut(&self, one: Name, other: Name, cut: Cut) {
+        self.trace(&format!("{cut:?} cut: {} {} from {} {}", one.0, one.1, other.0, other.1));
         let (ones, others) = (self.endpoints(one), self.endpoints(other));
         let pairs = ones.iter().flat_map(|one| others.iter().map(move |other| (*one, *other)));
         let pairs: Vec<(usize, usize)> = pairs.collect();
@@ -234,6 +254,7 @@ impl World {
 
     /// Ends all cuts and pauses.
     pub(crate) fn heal(&self) {
+        self.trace("all cuts and pauses end");
         let (cuts, paused) = {
             let mut state = self.shared.state.lock();
             state.away.values().for_each(|away| away.store(false, SeqCst));
@@ -241,6 +262,23 @@ impl World {
         };
         cuts.into_iter().for_each(|(one, other)| self.shared.network.cut(one, other, None));
         paused.into_iter().for_each(|name| self.resume(name));
+    }
+
+    /// Makes one attempt to change the records of the cluster, as an operator does. Returns whether
+    /// it has succeeded.
+    pub(crate) fn change(
+        &self,
+        change: impl FnOnce(&Coordinator) -> coordinator::Result<()> + Send + 'static,
+    ) -> bool {
+        let changes = move |own: &Own| {
+            let member = own.node(identity(Role::Admin, 1), None);
+            let joined = Coordinator::join(processes::store(&member.node), CLUSTER);
+            let changed = joined.and_then(|coordinator| change(&coordinator));
+            member.node.stop();
+            changed.is_ok()
+        };
+        let operator = self.spawn((Role::Admin, 1), changes);
+        operator.join().expect("an operator does not panic")
     }
 
     fn endpoints(&self, name: Name) -> Vec<usize> {
@@ -255,8 +293,16 @@ impl World {
         number: u32,
         work: impl FnOnce(&Own) -> T + Send + 'static,
     ) -> environment::JoinHandle<T> {
-        let name = (Role::Client, number);
-        let process = self.shared.world.process(&format!("client-{number}"));
+        self.spawn((Role::Client, number), work)
+    }
+
+    fn spawn<T: Send + 'static>(
+        &self,
+        name: Name,
+        work: impl FnOnce(&Own) -> T + Send + 'static,
+    ) -> environment::JoinHandle<T> {
+        let (role, number) = name;
+        let process = self.shared.world.process(&format!("{role}-{number}"));
         let endpoints = Arc::new(Mutex::new(Vec::new()));
         let running = Running { process: process.clone(), endpoints: Arc::clone(&endpoints) };
         self.shared.state.lock().running.insert(name, running);
