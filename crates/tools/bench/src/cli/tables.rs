@@ -80,6 +80,8 @@ pub(super) fn execute(args: &TablesArgs) -> Result<ExitCode, BenchError> {
     let used: Vec<&Path> = std::iter::once(ours).chain(peers).chain(baseline).collect();
     let kept = Kept::open(&args.keep.join(&name), &used)?;
     let command = command(&name, args);
+    // It may have comparisons of other pages.
+    let before = std::fs::read_to_string(sources.join(format!("{name}.md"))).unwrap_or_default();
     // Before the first run: later the working directory may differ from the build.
     let origin = Origin::here();
     let mut found = Vec::new();
@@ -103,7 +105,7 @@ pub(super) fn execute(args: &TablesArgs) -> Result<ExitCode, BenchError> {
             }
             found.push(Found::of(&wanted.title, &comparison, origin.clone()));
         }
-        write(&out, &name, &suite, &found, &command).map_err(io(&out.join(&name)))?;
+        write(&out, &name, &suite, &found, (&command, &before)).map_err(io(&out.join(&name)))?;
     }
     if is_whole {
         kept.discard().map_err(io(&args.keep))?;

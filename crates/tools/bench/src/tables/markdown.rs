@@ -30,15 +30,16 @@ pub fn write(
     name: &str,
     suite: &Suite,
     found: &[Found],
-    command: &str,
+    (command, before): (&str, &str),
 ) -> io::Result<()> {
     write_json(&dir.join(format!("{name}.json")), &found)?;
-    write_whole(&dir.join(format!("{name}.md")), page(suite, found, command).as_bytes())
+    write_whole(&dir.join(format!("{name}.md")), page(suite, found, command, before).as_bytes())
 }
 
 /// Returns the page of `suite`, with the results `found` of the comparisons so far. `command` made
-/// it.
-pub fn page(suite: &Suite, found: &[Found], command: &str) -> String {
+/// it. A comparison of another page whose figures are missing stays as it is in `before`, the page
+/// that there was.
+pub fn page(suite: &Suite, found: &[Found], command: &str, before: &str) -> String {
     let mut out = format!("# {}\n\n", suite.title);
     if !suite.about.is_empty() {
         let _ = writeln!(out, "{}\n", suite.about.trim());
@@ -47,7 +48,10 @@ pub fn page(suite: &Suite, found: &[Found], command: &str) -> String {
     let mut missing = 0;
     for wanted in &suite.comparison {
         let Some(found) = found.iter().find(|found| found.title == wanted.title) else {
-            missing += 1;
+            match section(before, &wanted.title).filter(|_| wanted.from.is_some()) {
+                Some(section) => out.push_str(section),
+                None => missing += 1,
+            }
             continue;
         };
         let _ = writeln!(out, "## {}\n", wanted.title);
@@ -73,6 +77,14 @@ pub fn page(suite: &Suite, found: &[Found], command: &str) -> String {
         let _ = writeln!(out, "{}", suite.notes.trim());
     }
     out
+}
+
+/// Returns the section of a page that has this title.
+fn section<'p>(page: &'p str, title: &str) -> Option<&'p str> {
+    const HEAD: &str = "\n## ";
+    let begin = page.find(&format!("{HEAD}{title}\n"))? + 1;
+    let section = page.get(begin..)?;
+    Some(section.find(HEAD).and_then(|end| section.get(..=end)).unwrap_or(section))
 }
 
 fn tables(out: &mut String, rows: &[SummaryRow], engine: &str) {

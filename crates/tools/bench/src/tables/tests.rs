@@ -145,7 +145,7 @@ fn a_page_shows_what_was_found_and_says_what_was_not() {
             date: "2026-11-28".to_owned(),
         }),
     };
-    let text = page(&suite, &[found], "./dev tables");
+    let text = page(&suite, &[found], "./dev tables", "");
     for part in [
         "# A page",
         "ten keys.\nCommit 0123456789ab, 2026-11-28, 2 x processor, 24 GiB.\n\n",
@@ -186,6 +186,22 @@ fn a_comparison_of_another_page_has_ratios_of_its_own() {
     let rows: Vec<(&str, Option<f64>)> =
         beside.rows.iter().map(|row| (row.store.as_str(), row.ratio_ours_to_this)).collect();
     assert_eq!(rows, [("flexdb", Some(1.0)), ("rocksdb", Some(0.5))]);
+}
+
+#[test]
+fn a_comparison_of_another_page_stays_if_that_page_has_no_figures() {
+    let before =
+        "# Page\n\n## First\n\n| kept |\n\n## Second\n\n| gone |\n\n## Third\n\n| last |\n";
+    let mut suite = Suite::parse(SUITE).expect("a suite");
+    let with = |suite: &Suite| page(suite, &[], "./dev tables", before);
+    assert!(!with(&suite).contains("| kept |"), "its own comparison is made again");
+    suite.comparison[0].from = Some("quoted".to_owned());
+    let text = with(&suite);
+    assert!(text.contains("## First\n\n| kept |\n\n") && !text.contains("gone"), "{text}");
+    suite.comparison[0].title = "Third".to_owned();
+    assert!(with(&suite).contains("## Third\n\n| last |\n"));
+    suite.comparison[0].title = "Fourth".to_owned();
+    assert!(with(&suite).contains("were not run"));
 }
 
 #[test]
