@@ -24,6 +24,7 @@
 //! - `suite STEP... [-- STEP... [-- STEP...]]` (`suite.rs`): Runs test commands, and reports the
 //!   count and each failed test.
 
+mod built;
 mod exports;
 mod facts;
 mod figures;

@@ -176,7 +176,9 @@ fn run_test(programs: &Programs<'_>, ((package, test), mutant): Run<'_>) -> (End
     let Some(program) = programs.get(package) else {
         return (End::Unstarted(format!("{package} has no tests")), 0);
     };
-    let mut command = program.command();
+    // As cargo runs it.
+    let mut command = Command::new(&program.path);
+    command.current_dir(&program.folder);
     command.arg(test).env(SELECTED, mutant).stderr(std::process::Stdio::null());
     let mut passed = 0;
     let end = limited::run(&mut command, Some(SILENCE_MAX), |line| {

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use super::must_run;
 use super::patch::Patch;
+use crate::built::{MESSAGES, Program};
 use crate::sources;
 
 /// The folder of the copies, and of what cargo makes of them.
@@ -98,36 +99,24 @@ impl Tree {
         on(&mut command)
     }
 
-    /// Returns a call of cargo for the copy.
-    pub(super) fn cargo(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new("cargo");
-        command.args(arguments.iter().take(1));
-        command.arg("--manifest-path").arg(self.path("Cargo.toml"));
-        command.arg("--target-dir").arg(Path::new(FOLDER).join("target"));
-        command.args(arguments.iter().skip(1));
-        command
-    }
-
-    /// Compiles the library tests of packages.
+    /// Compiles the library tests of packages, with one call of cargo: so the dependencies have
+    /// one set of features. They are in the folder of the other builds, which share those of other
+    /// projects.
     pub(super) fn build<'p>(
         &self,
         packages: impl Iterator<Item = &'p str>,
     ) -> Result<Programs<'p>, String> {
         let packages: BTreeSet<&str> = packages.collect();
+        let mut command = Command::new("cargo");
+        command.arg("test").arg("--manifest-path").arg(self.path("Cargo.toml"));
+        command.args(["--target-dir", "target", "--lib", "--no-run", MESSAGES]);
+        command.args(packages.iter().flat_map(|package| ["--package", package]));
+        let messages = must_run(&mut command)?;
+        let built: Vec<Program> = messages.lines().filter_map(Program::of).collect();
         let program = |package: &'p str| {
-            let built =
-                must_run(&mut self.cargo(&["test", "--package", package, "--lib", "--no-run"]))?;
-            let mut id = Command::new("cargo");
-            id.args(["pkgid", "--package", package, "--manifest-path"]);
-            let id = must_run(id.arg(self.path("Cargo.toml")))?;
-            let file = between(&built, "Executable unittests", "(", ")");
-            let folder = between(&id, "path+", "file://", "#");
-            let program = file.zip(folder).map(|(file, folder)| Program {
-                file: absolute(file),
-                folder: PathBuf::from(folder),
-            });
+            let program = built.iter().find(|program| program.package == package);
             let unknown = || format!("cargo names no program of the tests of {package}");
-            Ok((package, program.ok_or_else(unknown)?))
+            Ok((package, program.cloned().ok_or_else(unknown)?))
         };
         packages.into_iter().map(program).collect()
     }
@@ -135,35 +124,6 @@ impl Tree {
 
 /// The programs of library tests, by package.
 pub(super) type Programs<'p> = BTreeMap<&'p str, Program>;
-
-/// The program of a package's library tests.
-#[derive(Debug)]
-pub(super) struct Program {
-    file: PathBuf,
-    /// The folder of the package, in which cargo runs the tests.
-    folder: PathBuf,
-}
-
-impl Program {
-    /// Returns a command that runs the program as cargo does.
-    pub(super) fn command(&self) -> Command {
-        let mut command = Command::new(&self.file);
-        command.current_dir(&self.folder);
-        command
-    }
-}
-
-/// Returns the text between two marks that follow another one.
-fn between<'t>(text: &'t str, after: &str, begin: &str, end: &str) -> Option<&'t str> {
-    let (_, text) = text.split_once(after)?;
-    let (_, text) = text.split_once(begin)?;
-    Some(text.split_once(end)?.0)
-}
-
-/// Returns a path that the working directory does not change.
-fn absolute(path: &str) -> PathBuf {
-    std::path::absolute(path).unwrap_or_else(|_| PathBuf::from(path))
-}
 
 fn make_folder_of(path: &Path) -> Result<(), String> {
     let folder = path.parent().unwrap_or(path);

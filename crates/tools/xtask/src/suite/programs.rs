@@ -11,7 +11,6 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io::Write;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -21,20 +20,11 @@ use environment::Environment;
 
 use super::count::{Outcome, ended_test};
 use super::{Place, Priority, shell};
+use crate::built::{MESSAGES, Program};
 use crate::limited::{self, End};
 
 /// Time for a program to list its tests.
 const LIST_MAX: Duration = Duration::from_secs(60);
-
-/// A test program that cargo has built.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Program {
-    /// The crate's folder and the target's name.
-    pub(super) name: String,
-    pub(super) path: PathBuf,
-    /// The folder in which it runs, the one of its crate.
-    pub(super) folder: PathBuf,
-}
 
 /// Builds and runs the programs of `command`; the words after ` -- ` are given to each program.
 pub(super) fn run(
@@ -53,13 +43,13 @@ pub(super) fn run(
 }
 
 fn build(cargo: &str, place: Place, out: &mut impl Write) -> Result<Vec<Program>, Outcome> {
-    let command = format!("{cargo} --no-run --message-format=json-render-diagnostics");
+    let command = format!("{cargo} --no-run {MESSAGES}");
     let mut programs = Vec::new();
     let end = limited::run(&mut shell(&command, place), None, |line| {
         let text = String::from_utf8_lossy(line);
         if !text.starts_with('{') {
             let _ = out.write_all(line).and_then(|()| out.flush());
-        } else if let Some(program) = program(&text) {
+        } else if let Some(program) = Program::of(&text) {
             programs.push(program);
         }
     });
@@ -69,24 +59,6 @@ fn build(cargo: &str, place: Place, out: &mut impl Write) -> Result<Vec<Program>
         return Err(outcome);
     }
     Ok(programs)
-}
-
-/// Returns the test program that a message of cargo says is built.
-pub(super) fn program(message: &str) -> Option<Program> {
-    let message: serde_json::Value = serde_json::from_str(message).ok()?;
-    if message.get("reason")? != "compiler-artifact" || message.get("profile")?.get("test")? != true
-    {
-        return None;
-    }
-    let target = message.get("target")?;
-    let kind = target.get("kind")?.get(0)?.as_str()?;
-    let name = if kind == "test" { target.get("name")?.as_str()? } else { kind };
-    let folder = Path::new(message.get("manifest_path")?.as_str()?).parent()?;
-    Some(Program {
-        name: format!("{} {name}", folder.file_name()?.to_str()?),
-        path: message.get("executable")?.as_str()?.into(),
-        folder: folder.to_owned(),
-    })
 }
 
 pub(super) fn run_programs(

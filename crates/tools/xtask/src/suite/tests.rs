@@ -6,8 +6,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::count::{Count, Outcome, counted};
-use super::programs::{Program, begun, program, run_programs, threads};
+use super::programs::{begun, run_programs, threads};
 use super::{Ended, Place, Step, run_all, run_command, summary};
+use crate::built::Program;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -32,7 +33,8 @@ impl Folder {
         let path = self.0.join(name);
         write(&path, &format!("#!/bin/sh\n{script}\n"));
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).expect("permissions");
-        Program { name: name.to_owned(), path, folder: self.0.clone() }
+        let package = String::new();
+        Program { package, name: name.to_owned(), path, folder: self.0.clone() }
     }
 }
 
@@ -162,24 +164,6 @@ fn the_tests_that_have_begun_are_the_first_that_have_not_ended() {
     let output = "running 5 tests\ntest c ... ok\ntest a - should panic ... ok\n";
     assert_eq!(begun(&listed, output, 2), ["b", "d"]);
     assert_eq!(begun(&listed, output, 1), ["b"]);
-}
-
-#[test]
-fn programs_are_read_from_the_messages_of_cargo() {
-    let message = |test: bool, kind: &str| {
-        format!(
-            "{{\"reason\":\"compiler-artifact\",\"manifest_path\":\"/r/crates/base/sync/Cargo.toml\",\
-             \"target\":{{\"kind\":[\"{kind}\"],\"name\":\"all\"}},\"profile\":{{\"test\":{test}}},\
-             \"executable\":\"/r/target/all-1\"}}"
-        )
-    };
-    let built = program(&message(true, "test")).expect("a program");
-    assert_eq!(built.name, "sync all");
-    assert_eq!(built.path, Path::new("/r/target/all-1"));
-    assert_eq!(built.folder, Path::new("/r/crates/base/sync"));
-    assert_eq!(program(&message(true, "lib")).map(|found| found.name), Some("sync lib".into()));
-    assert_eq!(program(&message(false, "bin")), None);
-    assert_eq!(program("{\"reason\":\"build-finished\"}"), None);
 }
 
 /// Each step waits until another one has begun.
