@@ -37,6 +37,10 @@ pub enum Action {
         /// The value that it left.
         left: Value,
     },
+    /// Added this to the value, and saw nothing. An absent value counts as 0.
+    Add(u64),
+    /// Saw a value other than this one.
+    Unequal(Value),
 }
 
 impl Action {
@@ -46,7 +50,14 @@ impl Action {
             Self::Read(saw) => (saw == before).then_some(before),
             Self::Write(left) => Some(left),
             Self::Rmw { saw, left } => (saw == before).then_some(left),
+            Self::Add(number) => Some(Some(before.unwrap_or(0).saturating_add(number))),
+            Self::Unequal(other) => (other != before).then_some(before),
         }
+    }
+
+    /// Returns whether it is a read that fits the present value.
+    fn is_fitting_read(self, present: Value) -> bool {
+        matches!(self, Self::Read(_) | Self::Unequal(_)) && self.after(present).is_some()
     }
 }
 
@@ -120,9 +131,8 @@ pub fn check(history: &[Call], initial: Value) -> Result<(), Vec<Call>> {
         if state.done() > furthest.done() {
             furthest = state.clone();
         }
-        let fitting_read = ready
-            .iter()
-            .find(|index| matches!(calls[**index].action, Action::Read(saw) if saw == state.value));
+        let fitting_read =
+            ready.iter().find(|index| calls[**index].action.is_fitting_read(state.value));
         let tried = fitting_read.map_or(ready.as_slice(), std::slice::from_ref);
         for index in tried {
             let Some(value) = calls[*index].action.after(state.value) else { continue };

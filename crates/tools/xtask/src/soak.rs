@@ -98,11 +98,25 @@ fn of_small_parts(store: &str) -> Harness {
     }
 }
 
+/// Processes of a cluster that are killed, paused and cut off.
+fn of_a_cluster() -> Harness {
+    Harness {
+        name: Cow::Borrowed("processes of a cluster, killed, paused and cut off"),
+        build: "cargo test -q --release --locked -p thermocline-cli \
+                --features thermocline-cli/cluster --test cluster_rounds --no-run",
+        run: Cow::Borrowed(
+            "cargo test -q --release --locked -p thermocline-cli \
+             --features thermocline-cli/cluster --test cluster_rounds -- --rounds 6 --seed {seed}",
+        ),
+        figures: kill_figures,
+    }
+}
+
 /// Returns the harnesses: those of each engine, and those of other parts.
 fn harnesses() -> Vec<Harness> {
     let simulated = engines().into_iter().chain(VARIANTS).map(on_a_simulated_disk);
     let killed = ["db"].into_iter().chain(engines()).map(of_small_parts);
-    simulated.chain(killed).chain(others()).collect()
+    simulated.chain(killed).chain(others()).chain([of_a_cluster()]).collect()
 }
 
 /// The harnesses that name no engine of the list, or a part of one.

@@ -2,21 +2,17 @@
 //! `cluster`.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
+use std::slice;
 use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::etcd::{Member, free_port};
 use crate::program::{Said, run};
 use crate::serving::Served;
-
-/// Returns a port of loopback that is free now.
-fn free_port() -> u16 {
-    let bound = TcpListener::bind("127.0.0.1:0").unwrap();
-    bound.local_addr().unwrap().port()
-}
 
 /// A cluster below a directory.
 struct Cluster<'d> {
@@ -349,18 +345,14 @@ struct Etcd {
 
 impl Etcd {
     fn start(dir: &Path) -> Self {
-        let [client, peer] =
-            [free_port(), free_port()].map(|port| format!("http://127.0.0.1:{port}"));
-        let process = Command::new("etcd")
-            .args(["--data-dir".as_ref(), dir.as_os_str()])
-            .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
-            .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
-            .args(["--initial-cluster", &format!("default={peer}")])
+        let member = Member::new("default");
+        let process = member
+            .command(slice::from_ref(&member), dir)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
             .expect("the program etcd is installed: apt-get install etcd-server");
-        Self { process, client }
+        Self { process, client: member.client }
     }
 }
 

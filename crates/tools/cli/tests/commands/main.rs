@@ -8,6 +8,8 @@ mod components;
 mod configuration;
 mod data;
 mod dumps;
+#[cfg(feature = "cluster")]
+mod etcd;
 mod flexspace;
 mod full_devices;
 mod help;

@@ -21,7 +21,8 @@ use thermocline::{
 };
 
 use crate::model::{Script, State};
-use crate::round::{Bug, Round, check_offline, kill};
+use crate::round::{Bug, Round, check_offline};
+use crate::sigkill::kill;
 use crate::small::{engines, figures, with_small_parts};
 
 /// Variable that makes this binary the child, and contains its orders.

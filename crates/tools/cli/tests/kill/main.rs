@@ -30,6 +30,7 @@ mod model;
 mod resp;
 mod round;
 mod served;
+mod sigkill;
 mod small;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

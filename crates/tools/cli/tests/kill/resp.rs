@@ -19,6 +19,8 @@ pub(crate) enum Reply {
     Error(String),
     /// A bulk string, or none.
     Bulk(Option<Vec<u8>>),
+    /// An array, or none.
+    Array(Option<Vec<Reply>>),
 }
 
 impl Client {
@@ -48,6 +50,11 @@ impl Client {
                 self.input.read_exact(&mut bytes)?;
                 bytes.truncate(length);
                 Ok(Reply::Bulk(Some(bytes)))
+            }
+            "*" => {
+                let Ok(length) = rest.parse::<usize>() else { return Ok(Reply::Array(None)) };
+                let elements = (0..length).map(|_| self.reply()).collect::<io::Result<Vec<_>>>()?;
+                Ok(Reply::Array(Some(elements)))
             }
             "-" => Ok(Reply::Error(rest.to_owned())),
             _ => Ok(Reply::Line(rest.to_owned())),

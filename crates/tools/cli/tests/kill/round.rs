@@ -2,8 +2,7 @@
 
 use std::fmt;
 use std::ops::RangeInclusive;
-use std::os::unix::process::ExitStatusExt as _;
-use std::process::{Child, Command};
+use std::process::Command;
 use std::time::Duration;
 
 use environment::{Random, Seed};
@@ -12,8 +11,6 @@ use thermocline::EngineKind;
 
 use crate::embedded::Beside;
 use crate::{embedded, served};
-
-const SIGKILL: i32 = 9;
 
 /// How the database is driven.
 #[derive(Clone, Copy, Debug)]
@@ -167,14 +164,6 @@ impl Round {
 /// The binary under test.
 pub(crate) fn thermocline() -> Command {
     Command::new(env!("CARGO_BIN_EXE_thermocline"))
-}
-
-/// Kills it, and it must end by that: a process that finds an error, and ends, is none that was
-/// well until it was killed.
-pub(crate) fn kill(child: &mut Child) {
-    child.kill().unwrap();
-    let ended = child.wait().unwrap();
-    assert_eq!(ended.signal(), Some(SIGKILL), "it has ended before it was killed");
 }
 
 /// The files must be whole after a kill, before anything repairs or cuts them.

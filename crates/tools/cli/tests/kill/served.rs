@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use crate::model::{Script, State};
 use crate::resp::{self, Client, Reply};
-use crate::round::{Bug, Round, Way, check_offline, kill, thermocline};
+use crate::round::{Bug, Round, Way, check_offline, thermocline};
+use crate::sigkill::kill;
 
 /// A server process, killed when dropped.
 struct Server {

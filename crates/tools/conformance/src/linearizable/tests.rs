@@ -58,12 +58,37 @@ fn a_call_without_an_answer_may_have_happened_or_not() {
     assert!(check(&back, None).is_err(), "once seen, it stays");
 }
 
+#[test]
+fn an_addition_without_a_reply_may_have_happened_or_not() {
+    let lost = Call { client: 0, invoked: 0, returned: None, action: Action::Add(1) };
+    for (before, after) in [(None, 1), (Some(5), 6)] {
+        let write = call(1, 10, 20, Action::Write(before));
+        for seen in [before, Some(after)] {
+            let history = [lost, write, call(1, 50, 60, Action::Read(seen))];
+            assert_eq!(check(&history, None), Ok(()));
+        }
+        let twice = [lost, write, call(1, 50, 60, Action::Read(Some(after + 1)))];
+        assert!(check(&twice, None).is_err());
+    }
+}
+
+#[test]
+fn a_value_that_differs_is_another_one() {
+    for (written, is_right) in [(Some(1), false), (Some(2), true), (None, true)] {
+        let other = call(1, 20, 30, Action::Unequal(Some(1)));
+        let history = [call(0, 0, 10, Action::Write(written)), other];
+        assert_eq!(check(&history, None).is_ok(), is_right, "{written:?}");
+    }
+}
+
 /// Returns whether some order of the calls explains them: the definition itself.
 fn some_order_explains(calls: &[Call], value: Value) -> bool {
-    calls.is_empty()
+    // The calls that are left have never returned, and need no moment.
+    calls.iter().all(|call| call.returned.is_none())
         || (0..calls.len()).any(|first| {
             let next = calls[first];
-            let early = calls.iter().all(|other| other.returned >= Some(next.invoked));
+            let is_before = |returned: u64| returned < next.invoked;
+            let early = !calls.iter().any(|other| other.returned.is_some_and(is_before));
             let mut rest = calls.to_vec();
             rest.remove(first);
             let after = next.action.after(value);
@@ -80,13 +105,16 @@ fn it_agrees_with_trying_every_order() {
             .map(|client| {
                 let invoked = draw.below(20) as u64 * 10 + client;
                 let returned = invoked + 5 + draw.below(8) as u64 * 10;
-                let value = draw.pick(&[None, Some(1), Some(2)]);
-                let action = match draw.below(3) {
-                    0 => Action::Read(*value),
-                    1 => Action::Write(*value),
-                    _ => Action::Rmw { saw: *value, left: *draw.pick(&[Some(1), Some(3)]) },
+                let value = *draw.pick(&[None, Some(1), Some(2)]);
+                let action = match draw.below(8) {
+                    0 | 1 => Action::Read(value),
+                    2 | 3 => Action::Write(value),
+                    4 | 5 => Action::Rmw { saw: value, left: *draw.pick(&[Some(1), Some(3)]) },
+                    6 => Action::Add(1),
+                    _ => Action::Unequal(value),
                 };
-                call(client as usize, invoked, returned, action)
+                let returned = (!draw.once_in(8)).then_some(returned);
+                Call { client: client as usize, invoked, returned, action }
             })
             .collect();
         let expected = some_order_explains(&history, None);
