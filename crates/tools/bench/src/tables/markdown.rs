@@ -37,8 +37,7 @@ pub fn write(
 }
 
 /// Returns the page of `suite`, with the results `found` of the comparisons so far. `command` made
-/// it. A comparison of another page whose figures are missing stays as it is in `before`, the page
-/// that there was.
+/// it. `before` is the old page: it keeps a comparison of another page that has no figures.
 pub fn page(suite: &Suite, found: &[Found], command: &str, before: &str) -> String {
     let mut out = format!("# {}\n\n", suite.title);
     if !suite.about.is_empty() {
