@@ -1,6 +1,7 @@
 //! Reads of a log, and the removal of its files.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use stoc::{Request, Response};
 
@@ -10,8 +11,10 @@ use crate::record::{LogRecord, Part, Segment};
 
 /// Bytes that are read with one request.
 pub(crate) const READ_BYTES_MAX: u64 = 1 << 20;
-/// A StoC gets this many times the usual time for a read that no StoC has served in that time.
-const PATIENCE: u32 = 8;
+/// The rounds of a read: the pause before a round, in which lost connections are made again, and
+/// how many times the usual limit of a call each StoC gets.
+const ROUNDS: [(Duration, u32); 3] =
+    [(Duration::ZERO, 1), (Duration::from_millis(50), 8), (Duration::from_millis(200), 8)];
 
 /// The bytes of a file that one segment has.
 #[derive(Clone, Debug)]
@@ -131,8 +134,8 @@ impl Setup {
         Ok(read)
     }
 
-    /// Reads bytes of a segment from any of its StoCs, with one request. If no StoC replies in
-    /// time, each gets a second request with more time.
+    /// Reads bytes of a segment from any of its StoCs, with one request to each. If no StoC has
+    /// served it and one did not reply, there are more rounds.
     fn read_part(
         &self,
         kind: stoc::Kind,
@@ -143,7 +146,8 @@ impl Setup {
         let name = segment.name(self.range, kind);
         let end = offset + bytes;
         let mut failure = Error::Lost { segment: segment.index, end, found: 0 };
-        for slow in [self.slow, self.slow * PATIENCE] {
+        for (pause, times) in ROUNDS {
+            self.environment.sleep(pause);
             let mut is_late = false;
             for member in &segment.ensemble {
                 let Some(link) = self.stocs.link(member.node) else { continue };
@@ -151,7 +155,7 @@ impl Setup {
                     continue;
                 }
                 let request = Request::Read { name, offset, bytes };
-                match stoc::call(&link, &request, (slow, &self.environment)) {
+                match stoc::call(&link, &request, (self.slow * times, &self.environment)) {
                     Ok(Response::Bytes(read)) if read.len() as u64 == bytes => return Ok(read),
                     Err(stoc::Error::Damaged(damage)) => failure = Error::Damaged(damage),
                     Err(stoc::Error::PastEnd { length, .. }) => {
