@@ -64,6 +64,12 @@ impl Process {
         self.shared.resume(self.group);
     }
 
+    /// Has its monotonic clock run at another rate from now on: `ppm` millionths of a second in a
+    /// second of the simulation. Waits with a limit keep the rate of the simulation.
+    pub fn set_clock_rate(&self, ppm: u32) {
+        self.clock.set_rate(ppm);
+    }
+
     /// Moves its wall clock by this many milliseconds, also back.
     pub fn move_wall_clock(&self, by_ms: i64) {
         self.clock.move_wall(by_ms);

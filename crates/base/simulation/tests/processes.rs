@@ -131,6 +131,28 @@ fn each_process_has_a_wall_clock_of_its_own() {
 }
 
 #[test]
+fn the_clocks_of_processes_run_at_their_rates() {
+    Simulation::new(1).run(|world| {
+        let (right, slow) = (world.process("right"), world.process("slow"));
+        slow.set_clock_rate(500_000);
+        let environment = slow.environment();
+        let (begun, own) = (right.environment().now(), environment.now());
+        let sleeps = slow.spawn("sleeper", move || environment.sleep(SECOND));
+        sleeps.unwrap().join().unwrap();
+        // Each turn takes some time, too.
+        let about = |time: Duration, expected: Duration| {
+            assert!((expected..expected + SECOND / 1000).contains(&time), "{time:?}");
+        };
+        about(slow.environment().now() - own, SECOND);
+        about(right.environment().now() - begun, SECOND * 2);
+        slow.set_clock_rate(2_000_000);
+        let own = slow.environment().now();
+        right.environment().sleep(SECOND);
+        about(slow.environment().now() - own, SECOND * 2);
+    });
+}
+
+#[test]
 fn each_process_draws_numbers_of_its_own() {
     use rand::Rng;
     Simulation::new(1).run(|world| {
