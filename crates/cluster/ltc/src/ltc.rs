@@ -30,16 +30,19 @@ pub struct RangeOptions {
     pub ensemble: usize,
     /// Qa: the StoCs that have to acknowledge an append; more than half of E.
     pub quorum: usize,
-    /// The StoCs that have a table.
+    /// The StoCs that have a fragment of a table.
     pub copies: usize,
+    /// The most fragments of a table: the paper's rho.
+    pub rho: u32,
     /// Time after which a StoC without a reply has failed.
     pub slow: Duration,
 }
 
-/// Three StoCs have each log, of which two acknowledge an append. Two StoCs have each table.
+/// Three StoCs have each log, of which two acknowledge an append. Two StoCs have each
+/// fragment of a table, and a table has up to three fragments.
 impl Default for RangeOptions {
     fn default() -> Self {
-        Self { ensemble: 3, quorum: 2, copies: 2, slow: Duration::from_secs(1) }
+        Self { ensemble: 3, quorum: 2, copies: 2, rho: 3, slow: Duration::from_secs(1) }
     }
 }
 
@@ -169,7 +172,8 @@ impl Ltc {
             environment: self.environment.clone(),
             closing,
         };
-        let device = scatter::open(&scatter::Options { logs, copies: self.options.copies });
+        let (copies, rho) = (self.options.copies, self.options.rho);
+        let device = scatter::open(&scatter::Options { logs, copies, rho });
         let device = device.map_err(|cause| Error::Files { range, cause })?;
         let place = format!("range {range}");
         let db = Db::open_on(Arc::new(device.clone()), &place, options)?;

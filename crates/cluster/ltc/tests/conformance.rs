@@ -140,7 +140,7 @@ fn range_on(device: &Arc<dyn Device>) -> Result<RangeDevice> {
         environment: Environment::seeded(epoch),
         closing: Closing::default(),
     };
-    let options = scatter::Options { logs, copies: 2 };
+    let options = scatter::Options { logs, copies: 2, rho: 3 };
     scatter::open(&options).map_err(failed)
 }
 

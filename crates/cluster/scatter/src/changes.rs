@@ -6,22 +6,26 @@
 use codec::{Corruption, FileHeader, Format, Reader, Writer, crc32c};
 use logc::Member;
 
+use crate::stripes::Stripes;
+
 /// The number of a file, which stays when it gets another name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NodeId(pub u64);
 
-/// The place of a table: the same bytes on several StoCs.
+/// The place of a table: its fragments, each with the same bytes on several StoCs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
     /// The number of its files.
     pub number: u64,
     /// Its bytes.
     pub length: u64,
-    /// Its copies.
-    pub copies: Vec<CopyPlace>,
+    /// How its bytes are divided.
+    pub stripes: Stripes,
+    /// The copies of each fragment.
+    pub fragments: Vec<Vec<CopyPlace>>,
 }
 
-/// The place of a copy of a table.
+/// The place of a copy of a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CopyPlace {
     /// The StoC.
@@ -97,8 +101,9 @@ pub enum Change {
 const FORMAT: Format = Format::new(*b"TCRFILES", 1, 0);
 /// Bytes of a frame before its changes: their length, their number and the checksum.
 const FRAME_BYTES: usize = 4 + 4 + 4;
-/// The fewest bytes of a change, and of a copy of a table.
+/// The fewest bytes of a change, of a fragment, and of a copy of a fragment.
 const CHANGE_BYTES_MIN: usize = 2;
+const FRAGMENT_BYTES_MIN: usize = 1;
 const COPY_BYTES_MIN: usize = 18;
 
 impl Change {
@@ -124,12 +129,12 @@ impl Change {
             Self::Table { node, placement } => {
                 numbers(out, 9, [node.0, placement.number]);
                 out.put_varint(placement.length);
-                out.put_varint(placement.copies.len() as u64);
-                for CopyPlace { member, nonce } in &placement.copies {
-                    out.put_varint(u64::from(member.node));
-                    out.put_u64(member.cookie);
-                    out.put_varint(member.incarnation);
-                    out.put_u64(*nonce);
+                out.put_varint(u64::from(placement.stripes.rho));
+                out.put_varint(placement.stripes.bytes);
+                out.put_varint(placement.fragments.len() as u64);
+                for copies in &placement.fragments {
+                    out.put_varint(copies.len() as u64);
+                    copies.iter().for_each(|copy| copy.encode(out));
                 }
             }
         }
@@ -152,17 +157,44 @@ impl Change {
             8 => Self::Journal { node: take_node(fields)?, file: fields.take_varint_u64()? },
             9 => {
                 let (node, number) = (take_node(fields)?, fields.take_varint_u64()?);
-                let length = fields.take_varint_u64()?;
-                let mut copies = Vec::new();
-                for _ in 0..fields.take_count(COPY_BYTES_MIN)? {
-                    let (node, cookie) = (fields.take_varint_u32()?, fields.take_u64()?);
-                    let member = Member { node, cookie, incarnation: fields.take_varint_u64()? };
-                    copies.push(CopyPlace { member, nonce: fields.take_u64()? });
-                }
-                Self::Table { node, placement: Placement { number, length, copies } }
+                Self::Table { node, placement: Placement::decode(number, fields)? }
             }
             other => return Err(fields.corruption(format!("there is no change {other} of files"))),
         })
+    }
+}
+
+impl Placement {
+    /// Decodes what follows the number.
+    fn decode(number: u64, fields: &mut Reader<'_>) -> Result<Self, Corruption> {
+        let length = fields.take_varint_u64()?;
+        let (rho, bytes) = (fields.take_varint_u32()?, fields.take_varint_u64()?);
+        let mut fragments = Vec::new();
+        for _ in 0..fields.take_count(FRAGMENT_BYTES_MIN)? {
+            let count = fields.take_count(COPY_BYTES_MIN)?;
+            let copies = (0..count).map(|_| CopyPlace::decode(fields));
+            fragments.push(copies.collect::<Result<Vec<_>, Corruption>>()?);
+        }
+        let stripes = Stripes { rho, bytes };
+        if rho == 0 || bytes == 0 || fragments.len() != stripes.fragments(length) {
+            return Err(fields.corruption("a table has another number of fragments"));
+        }
+        Ok(Self { number, length, stripes, fragments })
+    }
+}
+
+impl CopyPlace {
+    fn encode(&self, out: &mut Writer<'_>) {
+        out.put_varint(u64::from(self.member.node));
+        out.put_u64(self.member.cookie);
+        out.put_varint(self.member.incarnation);
+        out.put_u64(self.nonce);
+    }
+
+    fn decode(fields: &mut Reader<'_>) -> Result<Self, Corruption> {
+        let (node, cookie) = (fields.take_varint_u32()?, fields.take_u64()?);
+        let member = Member { node, cookie, incarnation: fields.take_varint_u64()? };
+        Ok(Self { member, nonce: fields.take_u64()? })
     }
 }
 

@@ -1,4 +1,4 @@
-//! A copy of a table that is being written to one StoC.
+//! A copy of a fragment that is being written to one StoC.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,12 +39,12 @@ struct Replies {
 
 impl Copy {
     /// Begins a copy on a StoC.
-    pub(crate) fn begin(place: &Arc<Place>, number: u64, link: Arc<dyn Link>) -> Self {
+    pub(crate) fn begin(place: &Arc<Place>, number: (u64, u16), link: Arc<dyn Link>) -> Self {
         let name = place.new_copy(number);
         let (place, progress) = (Arc::clone(place), Arc::default());
         let copy = Self { place, link, name, progress, is_kept: false };
         let epoch = copy.place.epoch;
-        copy.send(Request::CreateTable { name, epoch, stripe: 0 });
+        copy.send(Request::CreateTable { name, epoch, stripe: u32::from(name.part) });
         copy
     }
 
@@ -53,7 +53,7 @@ impl Copy {
         &self.link
     }
 
-    /// Sends bytes of the table.
+    /// Sends bytes of the fragment.
     pub(crate) fn write(&self, offset: u64, bytes: Arc<[u8]>) {
         let (name, epoch) = (self.name, self.place.epoch);
         self.send(Request::Write { name, epoch, offset, bytes });

@@ -160,7 +160,7 @@ impl File for RangeFile {
             }
             Content::Filling(filling) => {
                 self.check_end(end, filling.length())?;
-                filling.read(offset, into);
+                filling.read(&self.files.place, offset, into);
                 Ok(())
             }
             Content::Journal(None) => self.check_end(end, 0),

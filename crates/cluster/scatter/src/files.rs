@@ -257,7 +257,7 @@ impl State {
                 change(nodes, node, |content| *content = journal);
             }
             Change::Table { node, placement } => {
-                let table = Arc::new(Table::new(Arc::clone(place), placement));
+                let table = Arc::new(Table::new(place, placement));
                 change(nodes, node, |content| *content = Content::Table(table));
             }
         }

@@ -3,7 +3,7 @@
 //! ```text
 //!  names, small files ──> manifest log (logc)
 //!  files of the journal ──> write log (logc)
-//!  tables ──> copies on several StoCs ──> their place in the manifest log
+//!  tables ──> fragments, each on several StoCs ──> their place in the manifest log
 //! ```
 //!
 //! The owner of a range opens the two logs of the range, and then this device. A database on the
@@ -15,8 +15,8 @@
 //!   of a file or a directory appends all changes before it.
 //! - F2. *Journal.* A write to a file of the journal is durable when it returns, if the name of the
 //!   file is durable.
-//! - F3. *Tables.* A table counts once its copies are finished on their StoCs, and its place is in
-//!   the manifest log. It never changes afterwards.
+//! - F3. *Tables.* A table counts once the copies of its fragments are finished on their StoCs, and
+//!   its place is in the manifest log. It never changes afterwards.
 //! - F4. *Removal.* The files of a table are released after its removal is in the manifest log, and
 //!   after its last reader is closed.
 //! - F5. *Orphans.* An opening, and each repair, releases copies that no table has. It never
@@ -35,10 +35,13 @@ mod device;
 mod file;
 mod files;
 mod filling;
+mod fragment;
 mod node;
 mod open;
 mod place;
 mod queue;
+mod reading;
+mod stripes;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -47,3 +50,4 @@ mod upkeep;
 pub use changes::{Change, CopyPlace, NodeId, Placement, decode_file, encode_first, encode_frame};
 pub use device::RangeDevice;
 pub use open::{Error, Options, open};
+pub use stripes::Stripes;

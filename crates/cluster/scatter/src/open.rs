@@ -8,14 +8,17 @@ use stoc::Kind;
 
 use crate::device::RangeDevice;
 use crate::place::{Failure, Live, Place};
+use crate::reading::Latencies;
 
 /// The logs of a range, and how its tables are stored.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The logs, the owner and the StoCs.
     pub logs: Setup,
-    /// The StoCs that have a table.
+    /// The StoCs that have a fragment of a table.
     pub copies: usize,
+    /// The most fragments of a table: the paper's rho. A table has one for each 2 MiB.
+    pub rho: u32,
 }
 
 /// A failure of an opening.
@@ -34,7 +37,7 @@ pub enum Error {
 /// # Errors
 /// Those of [`logc::open`]; damage.
 pub fn open(options: &Options) -> Result<RangeDevice, Error> {
-    let Options { logs, copies } = options;
+    let Options { logs, copies, rho } = options;
     let Setup { range, epoch, slow, .. } = *logs;
     let mut opened = logc::open(logs, &[Kind::Log, Kind::Manifest])?.into_iter();
     let (Some(journal), Some(manifest)) = (opened.next(), opened.next()) else {
@@ -46,9 +49,11 @@ pub fn open(options: &Options) -> Result<RangeDevice, Error> {
         epoch,
         stocs: Arc::clone(&logs.stocs),
         copies: *copies,
+        rho: *rho,
         slow,
         environment: logs.environment.clone(),
         closing: logs.closing.clone(),
+        latencies: Latencies::new(slow),
         live: Live::new(logs.environment.random(&purpose)),
     });
     RangeDevice::new(place, journal, manifest).map_err(|failure| match failure {

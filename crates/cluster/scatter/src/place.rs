@@ -11,6 +11,8 @@ use rand::Rng;
 use stoc::{Epoch, FileName, Kind, Link, RangeId, Request, Response, call};
 use sync::Mutex;
 
+use crate::reading::Latencies;
+
 /// Time between two attempts to find a StoC for a table.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -20,12 +22,16 @@ pub(crate) struct Place {
     pub(crate) range: RangeId,
     pub(crate) epoch: Epoch,
     pub(crate) stocs: Arc<dyn Stocs>,
-    /// Copies of a table.
+    /// Copies of a fragment.
     pub(crate) copies: usize,
+    /// The most fragments of a table.
+    pub(crate) rho: u32,
     /// Time after which a StoC without a reply is too slow.
     pub(crate) slow: Duration,
     pub(crate) environment: Environment,
     pub(crate) closing: Closing,
+    /// The latencies of reads of tables.
+    pub(crate) latencies: Latencies,
     pub(crate) live: Live,
 }
 
@@ -78,17 +84,30 @@ impl Live {
 }
 
 impl Place {
-    /// Returns the name of a copy of a table.
-    pub(crate) fn name_of(&self, number: u64, nonce: u64) -> FileName {
-        FileName { range: self.range, kind: Kind::Data, number, nonce, part: 0 }
+    /// Returns the name of a copy of a fragment, by the numbers of the table and of the fragment.
+    pub(crate) fn name_of(&self, (number, part): (u64, u16), nonce: u64) -> FileName {
+        FileName { range: self.range, kind: Kind::Data, number, nonce, part }
     }
 
-    /// Returns the name of a new copy of a table, which is live from now on.
-    pub(crate) fn new_copy(&self, number: u64) -> FileName {
+    /// Returns the name of a new copy of a fragment, which is live from now on.
+    pub(crate) fn new_copy(&self, number: (u64, u16)) -> FileName {
         let nonce = self.live.random.lock().next_u64();
         let name = self.name_of(number, nonce);
         self.live.insert(name);
         name
+    }
+
+    /// Returns at most `count` StoCs that are not in `avoid`, and not in `used` as far as there are
+    /// enough.
+    pub(crate) fn choose(&self, count: usize, avoid: &[u32], used: &[u32]) -> Vec<Arc<dyn Link>> {
+        let mut avoided = [avoid, used].concat();
+        let mut chosen = self.stocs.choose(count, &avoided);
+        if chosen.len() < count && !used.is_empty() {
+            avoided = avoid.to_vec();
+            avoided.extend(chosen.iter().map(|link| link.identity().node));
+            chosen.extend(self.stocs.choose(count - chosen.len(), &avoided));
+        }
+        chosen
     }
 
     /// Returns the link to a StoC that has the storage that it had.

@@ -3,16 +3,17 @@
 use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use device::{
-    Accounting, Completion, Doorbell, FailedOperation, File, Queue, Request, Result, Work,
+    Accounting, Buffer, Completion, Doorbell, FailedOperation, File, Queue, Request, Result, Work,
 };
-use stoc::{FileName, Link, Request as StocRequest, Response};
 use sync::{Condvar, Mutex};
 
 use crate::device::error_of;
 use crate::file::RangeFile;
 use crate::place::Failure;
+use crate::reading::Reading;
 use crate::table::Table;
 
 /// A queue.
@@ -21,6 +22,8 @@ pub(crate) struct RangeQueue {
     in_flight: usize,
     depth: usize,
     accounting: Arc<Accounting>,
+    /// Reads of tables that may be under way.
+    readings: Vec<Arc<Reading>>,
 }
 
 #[derive(Default)]
@@ -35,20 +38,23 @@ struct Done {
     bell: Option<Arc<Doorbell>>,
 }
 
-/// A read of a table that is under way.
-struct Read {
-    shared: Arc<Shared>,
-    table: Arc<Table>,
-    request: Request,
-    /// The StoCs that have not been asked yet.
-    links: VecDeque<(Arc<dyn Link>, FileName)>,
-    failure: Failure,
-}
-
 impl RangeQueue {
     pub(crate) fn new(depth: usize, accounting: &Arc<Accounting>) -> Self {
         let accounting = Arc::clone(accounting);
-        Self { shared: Arc::default(), in_flight: 0, depth: depth.max(1), accounting }
+        let (shared, readings) = Default::default();
+        Self { shared, in_flight: 0, depth: depth.max(1), accounting, readings }
+    }
+
+    /// Asks other copies for reads whose replies are late. Returns the time until the next look,
+    /// and none if there is nothing to look for.
+    fn look(&mut self) -> Option<Duration> {
+        let mut next: Option<Duration> = None;
+        self.readings.retain(|reading| {
+            let left = reading.look(reading.late_after());
+            next = next.into_iter().chain(left).min();
+            left.is_some()
+        });
+        next
     }
 
     fn take(&mut self, into: &mut Vec<Completion>) -> usize {
@@ -72,40 +78,21 @@ impl Shared {
     }
 }
 
-impl Read {
-    /// Asks the next StoC, or completes the read with its failure.
-    fn go_on(mut self) {
-        let Request { tag, file, work } = self.request;
-        let Work::Read { offset, buffer } = work else { return };
-        let Some((link, name)) = self.links.pop_front() else {
-            let error = error_of(self.failure, FailedOperation::Read, file.name());
-            self.shared.complete(Completion { tag, buffer: Some(buffer), result: Err(error) });
-            return;
-        };
-        let bytes = buffer.len() as u64;
-        self.request = Request { tag, file, work: Work::Read { offset, buffer } };
-        let read = StocRequest::Read { name, offset, bytes };
-        link.send(read, Box::new(move |reply| self.end(&name, reply)));
-    }
-
-    fn end(mut self, name: &FileName, reply: std::result::Result<Response, stoc::Error>) {
-        if let (Work::Read { buffer, .. }, Ok(Response::Bytes(bytes))) =
-            (&mut self.request.work, &reply)
-            && bytes.len() == buffer.len()
-        {
-            buffer.copy_from_slice(bytes);
-            let Request { tag, work, .. } = self.request;
-            let buffer = if let Work::Read { buffer, .. } = work { Some(buffer) } else { None };
-            self.shared.complete(Completion { tag, buffer, result: Ok(()) });
-            return;
+/// Returns the completion of a read.
+fn completion(
+    tag: u64,
+    file: &dyn File,
+    mut buffer: Buffer,
+    outcome: std::result::Result<Vec<u8>, Failure>,
+) -> Completion {
+    let result = match outcome {
+        Ok(bytes) => {
+            buffer.copy_from_slice(&bytes);
+            Ok(())
         }
-        if let Err(error) = reply
-            && let damaged @ Failure::Damaged(_) = self.table.note_error(name, error)
-        {
-            self.failure = damaged;
-        }
-        self.go_on();
-    }
+        Err(failure) => Err(error_of(failure, FailedOperation::Read, file.name())),
+    };
+    Completion { tag, buffer: Some(buffer), result }
 }
 
 /// Returns the table that a request reads.
@@ -128,31 +115,39 @@ impl Queue for RangeQueue {
             Work::Write { .. } | Work::Sync(_) => false,
         });
         let shared = Arc::clone(&self.shared);
-        match table {
-            Some(table) => {
-                if let Work::Read { buffer, .. } = &request.work {
-                    self.accounting.read(buffer.len());
-                }
-                let (links, failure) = (table.links().into(), Failure::Unavailable);
-                Read { shared, table, request, links, failure }.go_on();
+        match (table, request) {
+            (Some(table), Request { tag, file, work: Work::Read { offset, buffer } }) => {
+                let bytes = buffer.len();
+                self.accounting.read(bytes);
+                let on_end =
+                    move |outcome| shared.complete(completion(tag, &*file, buffer, outcome));
+                let on_end = Box::new(on_end);
+                table.begin_read((offset, bytes as u64), on_end, &mut self.readings);
             }
-            None => shared.complete(device::perform(request)),
+            (_, request) => shared.complete(device::perform(request)),
         }
         Ok(())
     }
 
     fn poll(&mut self, into: &mut Vec<Completion>) -> Result<usize> {
+        self.look();
         Ok(self.take(into))
     }
 
     fn wait(&mut self, count: usize, into: &mut Vec<Completion>) -> Result<usize> {
         let wanted = count.min(self.in_flight);
-        let mut done = self.shared.done.lock();
-        while done.completions.len() < wanted {
-            self.shared.changed.wait(&mut done);
+        loop {
+            let next = self.look();
+            let mut done = self.shared.done.lock();
+            if done.completions.len() >= wanted {
+                drop(done);
+                return Ok(self.take(into));
+            }
+            match next {
+                Some(next) => _ = self.shared.changed.wait_for(&mut done, next),
+                None => self.shared.changed.wait(&mut done),
+            }
         }
-        drop(done);
-        Ok(self.take(into))
     }
 
     fn in_flight(&self) -> usize {

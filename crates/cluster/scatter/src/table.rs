@@ -1,221 +1,184 @@
 //! Tables: files that are written from the beginning to the end, and never change afterwards. Each
-//! is stored on several StoCs.
+//! is divided into fragments, and each fragment is stored on several StoCs.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, atomic::AtomicUsize};
 
-use logc::Member;
-use stoc::{FileName, Link, Request, Response};
+use stoc::FileName;
 use sync::Mutex;
 
 use crate::changes::{CopyPlace, Placement};
-use crate::copy::Copy;
+use crate::fragment::Fragment;
 use crate::place::{Failure, Place};
+use crate::reading::{OnEnd, Reading};
+use crate::stripes::Stripes;
 use crate::upkeep::Stored;
-
-/// Bytes that are copied with one request.
-const COPY_BYTES: u64 = 1 << 20;
 
 /// A table.
 #[derive(Debug)]
 pub(crate) struct Table {
-    place: Arc<Place>,
     number: u64,
     pub(crate) length: u64,
-    copies: Mutex<Vec<TableCopy>>,
+    stripes: Stripes,
+    fragments: Vec<Arc<Fragment>>,
     /// Whether its copies are released with its last reader.
     pub(crate) is_removed: AtomicBool,
 }
 
-/// A copy of a table.
-#[derive(Clone, Copy, Debug)]
-struct TableCopy {
-    place: CopyPlace,
-    /// A read has found it damaged or missing.
-    is_damaged: bool,
-}
-
-/// The state of a copy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// Its StoC has it, or did not reply.
-    There,
-    /// Its StoC has lost it or found it damaged, or is another one now.
-    Lost,
+/// A read of bytes of several fragments.
+struct Gathering {
+    /// The bytes so far, or the failure of a part.
+    bytes: Mutex<Result<Vec<u8>, Failure>>,
+    /// Parts without an outcome.
+    left: AtomicUsize,
+    on_end: Mutex<Option<OnEnd>>,
 }
 
 impl Table {
-    pub(crate) fn new(place: Arc<Place>, placement: Placement) -> Self {
-        let Placement { number, length, copies } = placement;
-        let copies = copies.into_iter().map(|place| TableCopy { place, is_damaged: false });
-        let copies: Vec<TableCopy> = copies.collect();
-        copies.iter().for_each(|copy| place.live.insert(place.name_of(number, copy.place.nonce)));
-        let copies = Mutex::new(copies);
-        Self { place, number, length, copies, is_removed: AtomicBool::new(false) }
+    pub(crate) fn new(place: &Arc<Place>, placement: Placement) -> Self {
+        let Placement { number, length, stripes, fragments } = placement;
+        let fragment = |(part, copies): (usize, Vec<CopyPlace>)| {
+            let length = stripes.length_of(part, length);
+            Arc::new(Fragment::new(Arc::clone(place), (number, part as u16), length, copies))
+        };
+        let fragments = fragments.into_iter().enumerate().map(fragment).collect();
+        Self { number, length, stripes, fragments, is_removed: AtomicBool::new(false) }
     }
 
     pub(crate) fn placement(&self) -> Placement {
-        let copies = self.copies.lock().iter().map(|copy| copy.place).collect();
-        Placement { number: self.number, length: self.length, copies }
+        let fragments = self.fragments.iter().map(|fragment| fragment.places()).collect();
+        let Self { number, length, stripes, .. } = *self;
+        Placement { number, length, stripes, fragments }
     }
 
     /// Returns the names of its copies.
     pub(crate) fn names(&self) -> Vec<FileName> {
-        let copies = self.copies.lock();
-        copies.iter().map(|copy| self.name_of(&copy.place)).collect()
+        self.fragments.iter().flat_map(|fragment| fragment.names()).collect()
     }
 
-    fn name_of(&self, copy: &CopyPlace) -> FileName {
-        self.place.name_of(self.number, copy.nonce)
-    }
-
-    /// Returns the number of copies that reads have found damaged, or missing.
+    /// Returns the number of copies of fragments that reads have found damaged, or missing.
     pub(crate) fn damaged_copies(&self) -> usize {
-        self.copies.lock().iter().filter(|copy| copy.is_damaged).count()
+        self.fragments.iter().map(|fragment| fragment.damaged_copies()).sum()
     }
 
-    /// Returns its copies on StoCs that can be reached, damaged ones last.
-    pub(crate) fn links(&self) -> Vec<(Arc<dyn Link>, FileName)> {
-        let mut copies = self.copies.lock().clone();
-        copies.sort_by_key(|copy| copy.is_damaged);
-        let link = |copy: &TableCopy| {
-            Some((self.place.link_to(&copy.place.member)?, self.name_of(&copy.place)))
-        };
-        copies.iter().filter_map(link).collect()
-    }
-
-    /// Notes what the error of a read says of a copy. Returns the failure.
-    pub(crate) fn note_error(&self, name: &FileName, error: stoc::Error) -> Failure {
-        let is_damage = match &error {
-            stoc::Error::Damaged(_) | stoc::Error::NoFile { .. } | stoc::Error::PastEnd { .. } => {
-                true
-            }
-            stoc::Error::Device(error) => !error.is_retryable(),
-            stoc::Error::Failed { is_fatal, .. } => *is_fatal,
-            _ => false,
-        };
-        if is_damage {
-            let mut copies = self.copies.lock();
-            let noted = copies.iter_mut().find(|copy| copy.place.nonce == name.nonce);
-            noted.into_iter().for_each(|copy| copy.is_damaged = true);
-        }
-        match error {
-            stoc::Error::Damaged(damage) => Failure::Damaged(damage),
-            _ => Failure::Unavailable,
-        }
-    }
-
-    /// Fills `into` from `offset`, from any StoC that has the bytes. StoCs verify what they return.
+    /// Fills `into` from `offset`, from any StoCs that have the bytes. StoCs verify what they
+    /// return.
     ///
     /// # Errors
     /// No StoC can return them.
     pub(crate) fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), Failure> {
-        let mut failure = Failure::Unavailable;
-        for (link, name) in self.links() {
-            let bytes = into.len() as u64;
-            let read = Request::Read { name, offset, bytes };
-            match self.place.call(&link, &read) {
-                Ok(Response::Bytes(bytes)) if bytes.len() == into.len() => {
-                    into.copy_from_slice(&bytes);
-                    return Ok(());
+        let mut rest = into;
+        for part in self.stripes.parts(offset, rest.len() as u64) {
+            let (first, others) = rest.split_at_mut(part.bytes as usize);
+            self.fragment(part.fragment)?.read(part.offset, first)?;
+            rest = others;
+        }
+        Ok(())
+    }
+
+    /// Begins a read. `on_end` is called once, maybe within this call. Adds the reads of fragments
+    /// that may be under way to `readings`.
+    pub(crate) fn begin_read(
+        &self,
+        (offset, bytes): (u64, u64),
+        on_end: OnEnd,
+        readings: &mut Vec<Arc<Reading>>,
+    ) {
+        let parts: Vec<_> = self.stripes.parts(offset, bytes).collect();
+        if let [part] = parts.as_slice() {
+            match self.fragment(part.fragment) {
+                Ok(fragment) => {
+                    readings.push(Reading::begin(fragment, part.offset, bytes, on_end));
                 }
-                Ok(_) => {}
-                Err(error) => {
-                    if let damaged @ Failure::Damaged(_) = self.note_error(&name, error) {
-                        failure = damaged;
-                    }
+                Err(failure) => on_end(Err(failure)),
+            }
+            return;
+        }
+        let gathering = Arc::new(Gathering {
+            bytes: Mutex::new(Ok(vec![0; bytes as usize])),
+            // One for this call.
+            left: AtomicUsize::new(parts.len() + 1),
+            on_end: Mutex::new(Some(on_end)),
+        });
+        for part in parts {
+            let gathers = Arc::clone(&gathering);
+            let at = (part.of_table - offset) as usize;
+            match self.fragment(part.fragment) {
+                Ok(fragment) => {
+                    let on_end = Box::new(move |outcome| gathers.add(at, outcome));
+                    readings.push(Reading::begin(fragment, part.offset, part.bytes, on_end));
                 }
+                Err(failure) => gathers.add(at, Err(failure)),
             }
         }
-        Err(failure)
+        gathering.end_one();
     }
 
-    /// Copies the table to other StoCs, if too few have it. `stored` has the files of all StoCs
-    /// that have replied. Returns the copies that others have replaced; none if nothing changed.
-    ///
-    /// # Errors
-    /// No copy can be read, or the range belongs to another owner.
-    pub(crate) fn repair(&self, stored: &Stored) -> Result<Option<Vec<CopyPlace>>, Failure> {
-        if self.missing(stored) == 0 {
-            return Ok(None);
-        }
-        // A read may find more damage.
-        self.for_chunks(|_, _| true)?;
-        let there = self.copies_in(State::There, stored);
-        let missing = self.place.copies.saturating_sub(there.len());
-        let avoid: Vec<u32> = there.iter().map(|copy| copy.member.node).collect();
-        let mut all = there;
-        let known = all.len();
-        for link in self.place.stocs.choose(missing, &avoid) {
-            all.extend(self.copy_to(link)?);
-        }
-        if all.len() == known {
-            return Ok(None);
-        }
-        // A lost copy is kept if there are still too few.
-        let mut dropped = self.copies_in(State::Lost, stored);
-        let kept = self.place.copies.saturating_sub(all.len()).min(dropped.len());
-        all.extend(dropped.drain(..kept));
-        let copies = all.into_iter().map(|place| TableCopy { place, is_damaged: false });
-        *self.copies.lock() = copies.collect();
-        Ok(Some(dropped))
+    fn fragment(&self, number: usize) -> Result<&Arc<Fragment>, Failure> {
+        self.fragments.get(number).ok_or(Failure::Unavailable)
     }
 
-    /// Returns the number of copies that are missing.
-    fn missing(&self, stored: &Stored) -> usize {
-        self.place.copies.saturating_sub(self.copies_in(State::There, stored).len())
-    }
-
-    fn copies_in(&self, state: State, stored: &Stored) -> Vec<CopyPlace> {
-        let state_of = |copy: &TableCopy| {
-            let is_there = !copy.is_damaged
-                && self.place.link_to(&copy.place.member).is_some()
-                && stored.may_have(&copy.place.member, &self.name_of(&copy.place), self.length);
-            if is_there { State::There } else { State::Lost }
-        };
-        let copies = self.copies.lock().clone();
-        copies.iter().filter(|copy| state_of(copy) == state).map(|copy| copy.place).collect()
-    }
-
-    /// Writes the table to a StoC. Returns the copy if it is durable there.
-    fn copy_to(&self, link: Arc<dyn Link>) -> Result<Option<CopyPlace>, Failure> {
-        let member = Member::of(link.identity());
-        let copy = Copy::begin(&self.place, self.number, link);
-        let is_whole = self.for_chunks(|offset, bytes| {
-            copy.write(offset, bytes.into());
-            copy.wait().is_ok()
-        })?;
-        if is_whole {
-            copy.finish(self.length);
-        }
-        match copy.wait() {
-            Ok(()) if is_whole => Ok(Some(CopyPlace { member, nonce: copy.keep().nonce })),
-            Err(Failure::Fenced) => Err(Failure::Fenced),
-            _ => self.place.check_open().map(|()| None),
-        }
-    }
-
-    /// Reads the table from its beginning to its end, until `each` returns false. Returns whether
-    /// it has read all.
-    fn for_chunks(&self, mut each: impl FnMut(u64, Vec<u8>) -> bool) -> Result<bool, Failure> {
-        let mut offset = 0;
-        while offset < self.length {
-            let mut bytes = vec![0; COPY_BYTES.min(self.length - offset) as usize];
-            self.read(offset, &mut bytes)?;
-            let length = bytes.len() as u64;
-            if !each(offset, bytes) {
-                return Ok(false);
+    /// Copies fragments to other StoCs, if too few have them. `stored` has the files of all StoCs
+    /// that have replied. Returns whether a fragment was copied, and the copies that others have
+    /// replaced. It stays so if the repair of another fragment fails.
+    pub(crate) fn repair(&self, stored: &Stored) -> (bool, Vec<Dropped>, Option<Failure>) {
+        let (mut is_changed, mut dropped, mut failure) = (false, Vec::new(), None);
+        for fragment in &self.fragments {
+            let others = self.fragments.iter().filter(|other| !Arc::ptr_eq(other, fragment));
+            let used: Vec<u32> = others.flat_map(|other| other.nodes()).collect();
+            match fragment.repair(stored, &used) {
+                Ok(None) => {}
+                Ok(Some(copies)) => {
+                    is_changed = true;
+                    dropped.push(Dropped { fragment: Arc::clone(fragment), copies });
+                }
+                Err(other) => failure = Some(other),
             }
-            offset += length;
         }
-        Ok(true)
+        (is_changed, dropped, failure)
+    }
+}
+
+/// Copies of a fragment that others have replaced.
+#[derive(Debug)]
+pub(crate) struct Dropped {
+    fragment: Arc<Fragment>,
+    copies: Vec<CopyPlace>,
+}
+
+impl Dropped {
+    /// Releases the copies.
+    pub(crate) fn release(&self) {
+        self.fragment.release(&self.copies);
+    }
+}
+
+impl Gathering {
+    /// Takes the outcome of a part, whose bytes begin at `at`.
+    fn add(&self, at: usize, outcome: Result<Vec<u8>, Failure>) {
+        let mut bytes = self.bytes.lock();
+        match (&mut *bytes, outcome) {
+            (Ok(bytes), Ok(read)) => {
+                if let Some(place) = bytes.get_mut(at..at + read.len()) {
+                    place.copy_from_slice(&read);
+                }
+            }
+            (bytes @ Ok(_), Err(failure)) => *bytes = Err(failure),
+            (Err(_), _) => {}
+        }
+        drop(bytes);
+        self.end_one();
     }
 
-    /// Releases copies.
-    pub(crate) fn release(&self, copies: &[CopyPlace]) {
-        for copy in copies {
-            let link = self.place.link_to(&copy.member);
-            self.place.release(&self.name_of(copy), link.as_deref());
+    /// Ends the read with the last of its parts.
+    fn end_one(&self) {
+        if self.left.fetch_sub(1, SeqCst) > 1 {
+            return;
+        }
+        let outcome = std::mem::replace(&mut *self.bytes.lock(), Ok(Vec::new()));
+        let on_end = self.on_end.lock().take();
+        if let Some(on_end) = on_end {
+            on_end(outcome);
         }
     }
 }
@@ -223,7 +186,7 @@ impl Table {
 impl Drop for Table {
     fn drop(&mut self) {
         if self.is_removed.load(SeqCst) {
-            self.release(&self.placement().copies);
+            self.fragments.iter().for_each(|fragment| fragment.release(&fragment.places()));
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod crash;
 mod format;
+mod fragments;
 mod slow;
 mod suite;
 mod upkeep;
@@ -33,7 +34,7 @@ fn try_device_of(world: &World, epoch: u64, closing: &Closing) -> Result<RangeDe
         environment: Environment::seeded(epoch),
         closing: closing.clone(),
     };
-    let options = Options { logs, copies: 2 };
+    let options = Options { logs, copies: 2, rho: 3 };
     open(&options)
 }
 

@@ -10,7 +10,7 @@ use crate::changes::{Change, NodeId};
 use crate::files::Files;
 use crate::node::{Content, Node};
 use crate::place::Failure;
-use crate::table::Table;
+use crate::table::{Dropped, Table};
 
 /// The files of tables on all StoCs that have replied.
 pub(crate) struct Stored {
@@ -94,18 +94,19 @@ impl Files {
         let (mut repaired, mut failure) = (0, None);
         for (node, table) in tables {
             self.place.check_open()?;
-            match table.repair(&stored) {
-                Ok(None) => {}
-                Ok(Some(dropped)) => {
-                    repaired += 1;
-                    let placement = table.placement();
-                    self.state.lock().pending.push(Change::Table { node, placement });
-                    self.flush()?;
-                    table.release(&dropped);
-                }
-                Err(Failure::Fenced) => return Err(Failure::Fenced),
+            let (is_changed, dropped, failed) = table.repair(&stored);
+            if is_changed {
+                repaired += 1;
+                let placement = table.placement();
+                self.state.lock().pending.push(Change::Table { node, placement });
+                self.flush()?;
+                dropped.iter().for_each(Dropped::release);
+            }
+            match failed {
+                Some(Failure::Fenced) => return Err(Failure::Fenced),
                 // A failure of one table does not end the repair of others.
-                Err(other) => failure = Some(other),
+                Some(other) => failure = Some(other),
+                None => {}
             }
         }
         self.release_orphans_of(&stored);

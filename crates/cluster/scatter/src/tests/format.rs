@@ -2,16 +2,17 @@
 
 use logc::Member;
 
-use crate::{Change, CopyPlace, NodeId, Placement, decode_file, encode_first, encode_frame};
+use crate::{
+    Change, CopyPlace, NodeId, Placement, Stripes, decode_file, encode_first, encode_frame,
+};
 
 fn all() -> Vec<Change> {
     let first = Member { node: 1, cookie: 0xfeed, incarnation: 9 };
     let second = Member { node: 2, cookie: 0xbeef, incarnation: 1 };
-    let copies = vec![
-        CopyPlace { member: first, nonce: 0x1122 },
-        CopyPlace { member: second, nonce: 0x3344 },
-    ];
-    let number = 3;
+    let copy = |member, nonce| CopyPlace { member, nonce };
+    let fragments = vec![vec![copy(first, 0x1122), copy(second, 0x3344)], vec![copy(first, 0x55)]];
+    let stripes = Stripes { rho: 3, bytes: 64_000 };
+    let placement = Placement { number: 3, length: 100_000, stripes, fragments };
     let small = NodeId(2);
     vec![
         Change::CreateDir { path: "dir".into() },
@@ -22,7 +23,7 @@ fn all() -> Vec<Change> {
         Change::Bytes { node: small, offset: 1_000, bytes: b"bytes".to_vec() },
         Change::Length { node: small, length: 2_000 },
         Change::Journal { node: NodeId(1), file: 7 },
-        Change::Table { node: NodeId(3), placement: Placement { number, length: 100_000, copies } },
+        Change::Table { node: NodeId(3), placement },
     ]
 }
 

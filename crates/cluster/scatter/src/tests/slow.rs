@@ -5,7 +5,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use device::{Buffer, Device, Mode, OnDemandFile, Request as DeviceRequest, SyncKind, Work};
+use device::{Buffer, Device, File, Mode, OnDemandFile, Request as DeviceRequest, SyncKind, Work};
 use environment::Environment;
 use logc::testing::{MemoryRegistry, RANGE, World, options as stoc_options};
 use logc::{Closing, Setup, Stocs};
@@ -111,6 +111,11 @@ impl Late {
     }
 
     fn device(self: &Arc<Self>) -> (RangeDevice, Closing) {
+        self.device_with(Duration::from_millis(40))
+    }
+
+    /// Opens the device with this limit of a call.
+    fn device_with(self: &Arc<Self>, slow: Duration) -> (RangeDevice, Closing) {
         let registry = Arc::new(MemoryRegistry::default());
         registry.raise(1);
         let closing = Closing::default();
@@ -121,12 +126,12 @@ impl Late {
             stocs: Arc::clone(self) as _,
             ensemble: 3,
             quorum: 2,
-            slow: Duration::from_millis(40),
+            slow,
             backlog_bytes: 16 << 20,
             environment: Environment::real(),
             closing: closing.clone(),
         };
-        let options = Options { logs, copies: 2 };
+        let options = Options { logs, copies: 2, rho: 3 };
         (open(&options).expect("all StoCs are up"), closing)
     }
 
@@ -166,7 +171,7 @@ fn put_table(device: &RangeDevice, name: &str) {
 fn copies_of(device: &RangeDevice) -> Vec<usize> {
     let state = device.files().state.lock();
     let copies = state.names.files().filter_map(|(_, node)| match &*node.content.lock() {
-        Content::Table(table) => Some(table.placement().copies.len()),
+        Content::Table(table) => Some(table.placement().fragments.iter().map(Vec::len).sum()),
         _ => None,
     });
     copies.collect()
@@ -310,4 +315,47 @@ fn reads_of_a_queue_overlap() {
     }
     assert!(completions.iter().all(|completion| completion.result.is_ok()));
     assert_eq!(device.accounting().counts().read_ops - before, 4);
+}
+
+/// A read that one StoC holds is served by another one, long before the limit of a call. The read
+/// of a queue has no limit.
+#[test]
+fn a_late_read_is_hedged() {
+    let late = Late::new(2);
+    let (device, _) = late.device_with(Duration::from_secs(3_600));
+    put_table(&device, "table");
+    let file: Arc<dyn File> = device.open("table", Mode::Read).expect("it is there");
+    // The limit follows from these.
+    for _ in 0..100 {
+        file.read_at(5_000, &mut [0; 100]).expect("all StoCs are up");
+    }
+    let read_both = || {
+        let mut bytes = [0; 100];
+        file.read_at(5_000, &mut bytes).expect("one StoC is up");
+        assert_eq!(bytes, [7; 100]);
+        let mut queue = device.queue(2).expect("it is in memory");
+        let work = Work::Read { offset: 9_000, buffer: Buffer::zeroed(500) };
+        let request = DeviceRequest { tag: 1, file: Arc::clone(&file), work };
+        assert!(queue.submit(request).is_ok());
+        let mut completions = Vec::new();
+        assert_eq!(queue.wait(1, &mut completions), Ok(1));
+        assert!(completions.iter().all(|completion| completion.result.is_ok()));
+    };
+    let holds: [Holds; 2] = [
+        |node, request| node == 1 && matches!(request, Request::Read { .. }),
+        |node, request| node == 2 && matches!(request, Request::Read { .. }),
+    ];
+    for held in holds {
+        late.gate.close(held);
+        thread::scope(|scope| {
+            let reads = scope.spawn(read_both);
+            let is_served = (0..2_000).any(|_| {
+                Environment::real().sleep(Duration::from_millis(5));
+                reads.is_finished()
+            });
+            late.gate.open();
+            assert!(is_served, "only the late StoC was asked");
+            reads.join().expect("it does not panic");
+        });
+    }
 }
