@@ -28,12 +28,13 @@ enum Fault {
     Cut(Cut),
     EtcdAway,
     Clock,
+    Full,
     Move,
     Drain,
     Restart,
 }
 
-const FAULTS: [Fault; 13] = [
+const FAULTS: [Fault; 14] = [
     Fault::Kill,
     Fault::Kill,
     Fault::PowerCut,
@@ -42,6 +43,7 @@ const FAULTS: [Fault; 13] = [
     Fault::Cut(Cut::Reset),
     Fault::EtcdAway,
     Fault::Clock,
+    Fault::Full,
     Fault::Move,
     Fault::Move,
     Fault::Drain,
@@ -148,6 +150,12 @@ fn make(world: &World, fault: Fault, random: &mut Random) {
         Fault::Clock => {
             let year_ms = 365 * 86_400_000;
             world.move_wall_clock(name, random.random_range(-year_ms..year_ms));
+        }
+        Fault::Full => {
+            let stoc = random.random_range(1..=STOCS);
+            world.set_full(stoc, true);
+            environment.sleep(below(random, PAUSE_MAX));
+            world.set_full(stoc, false);
         }
         Fault::Move => {
             let (range, target) = (random.random_range(1..=RANGES), random.random_range(1..=LTCS));

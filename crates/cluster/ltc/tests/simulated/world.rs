@@ -8,6 +8,7 @@ use std::time::Duration;
 use coordinator::Coordinator;
 use device::{Faults, Latency, SimulatedDisk};
 use environment::Environment;
+use rand::RngExt;
 use simulation::Process;
 use sync::Mutex;
 use wire::{Certified, Cut, Endpoint as _, Identity, LocalNetwork, Node, Role};
@@ -133,6 +134,10 @@ impl World {
         }
         state.starts += 1;
         let process = self.shared.world.process(&format!("{role}-{number}-{}", state.starts));
+        // Within the tenth by which leases end early.
+        let purpose = format!("clock of {role}-{number}-{}", state.starts);
+        let rate = self.environment().random(&purpose).random_range(970_000..=1_030_000);
+        process.set_clock_rate(rate);
         let endpoints = Arc::new(Mutex::new(Vec::new()));
         let own = Own {
             world: self.clone(),
@@ -230,6 +235,15 @@ impl World {
         };
         if let Some(process) = process {
             process.move_wall_clock(by_ms);
+        }
+    }
+
+    /// Fills the disk of a StoC, or gives it room again.
+    pub(crate) fn set_full(&self, stoc: u32, is_full: bool) {
+        self.trace(&format!("the disk of StoC {stoc} is full: {is_full}"));
+        let no_space_ppm = if is_full { 1_000_000 } else { 0 };
+        if let Some(disk) = self.shared.state.lock().disks.get(&stoc) {
+            disk.set_faults(Faults { no_space_ppm, ..Faults::none() });
         }
     }
 
