@@ -33,6 +33,7 @@ mod acks;
 mod beats;
 mod check;
 mod error;
+mod get;
 mod lease;
 mod local_cluster;
 mod local_stocs;

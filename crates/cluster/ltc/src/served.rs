@@ -1,17 +1,20 @@
 //! A range that serves clients.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Weak};
 
 use client::{FailedKind, Pair, RangeReply, RangeRequest, Refused, RequestId};
 use coordinator::Descriptor;
 use environment::Environment;
 use stoc::{Epoch, RangeId};
 use sync::RwLock;
+
 use thermocline::{Db, Direction, Durability, EngineKind, ErrorKind, Keyspace, KeyspaceOptions};
+use wire::Lanes;
 
 use crate::acks::Acks;
 use crate::error::Result;
+use crate::get::Get;
 use crate::lease::Lease;
 use crate::results::{Executed, FORGET, Results, data_key, data_range, key_of};
 
@@ -83,7 +86,7 @@ impl Waits {
 }
 
 /// Returns the refusal for an error of the database.
-fn refusal(error: &thermocline::Error) -> Refused {
+pub(crate) fn refusal(error: &thermocline::Error) -> Refused {
     let kind = match error.kind() {
         ErrorKind::OutOfMemory | ErrorKind::NoSpace => FailedKind::Full,
         ErrorKind::InvalidInput | ErrorKind::Unsupported | ErrorKind::Corruption => {
@@ -141,13 +144,23 @@ impl Served {
         self.epoch
     }
 
-    /// Serves a request. `give` gets the reply, now or when writes are acknowledged.
-    pub(crate) fn serve(&self, request: &RangeRequest, give: Give) {
+    /// Serves a request. `give` gets the reply: now, when StoCs have sent the value, or when writes
+    /// are acknowledged. `threads` continue a get that waits for StoCs.
+    pub(crate) fn serve(
+        self: &Arc<Self>,
+        request: &RangeRequest,
+        threads: &Weak<Lanes<()>>,
+        give: Give,
+    ) {
         let _turn = self.turn.read();
         if self.is_closing.load(SeqCst) || !self.has_keys(request) {
             return give(Err(Refused::Moved));
         }
         let (reply, is_read) = match request {
+            RangeRequest::Get { keys } if keys.len() == 1 => {
+                let key = data_key(keys.first().map_or(&[], Vec::as_slice));
+                return Get::begin(self, self.range.futures().get(&key), threads, give);
+            }
             RangeRequest::Get { keys } => (self.get(keys), true),
             RangeRequest::Scan { start, end, is_reverse, pairs_max, bytes_max } => {
                 let most = ((*pairs_max).min(PAIRS_MAX), (*bytes_max).min(BYTES_MAX));
@@ -158,6 +171,20 @@ impl Served {
             }
             RangeRequest::Clear { id } => self.clear(*id),
         };
+        self.reply(reply, is_read, give);
+    }
+
+    /// Continues a request that did not end in its first turn.
+    pub(crate) fn go_on(&self, work: impl FnOnce(), give: impl FnOnce() -> Option<Give>) {
+        let _turn = self.turn.read();
+        match self.is_closing.load(SeqCst) {
+            false => work(),
+            true => give().into_iter().for_each(|give| give(Err(Refused::Moved))),
+        }
+    }
+
+    /// Gives the reply to a request, in its turn.
+    pub(crate) fn reply(&self, reply: Reply, is_read: bool, give: Give) {
         let Ok(reply) = reply else { return give(reply) };
         // The value was read before the lease is checked. A valid lease that was extended by a
         // reply which does not cover the range is seen after the end of the cover. (R4)
@@ -195,11 +222,8 @@ impl Served {
     fn get(&self, keys: &[Vec<u8>]) -> Reply {
         let keys: Vec<Vec<u8>> = keys.iter().map(|key| data_key(key)).collect();
         let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-        let read = match keys.len() {
-            0 | 1 => self.range.multi_get(&keys),
-            // All values are of one moment.
-            _ => self.db.begin().and_then(|moment| moment.multi_get(&self.range, &keys)),
-        };
+        // All values are of one moment.
+        let read = self.db.begin().and_then(|moment| moment.multi_get(&self.range, &keys));
         Ok(RangeReply::Values(read.map_err(|error| refusal(&error))?))
     }
 

@@ -19,7 +19,7 @@ const OPENING_MS: u32 = 20;
 #[derive(Debug)]
 pub struct RangeService {
     ranges: Arc<RwLock<Ranges>>,
-    threads: Lanes<()>,
+    threads: Arc<Lanes<()>>,
     environment: Environment,
 }
 
@@ -35,7 +35,7 @@ impl RangeService {
     /// # Errors
     /// The operating system has no thread.
     pub fn new(threads: usize, environment: &Environment) -> io::Result<Self> {
-        let threads = Lanes::new("ltc", threads, environment)?;
+        let threads = Arc::new(Lanes::new("ltc", threads, environment)?);
         Ok(Self { ranges: Arc::default(), threads, environment: environment.clone() })
     }
 
@@ -64,9 +64,17 @@ impl RangeService {
     }
 }
 
+/// A get that waits for StoCs may have the threads for a moment: they are stopped before.
+impl Drop for RangeService {
+    fn drop(&mut self) {
+        self.threads.stop();
+    }
+}
+
 impl Handler for RangeService {
     fn handle(&self, request: Request, responder: Responder) {
         let (ranges, environment) = (Arc::clone(&self.ranges), self.environment.clone());
+        let threads = Arc::downgrade(&self.threads);
         // Each write has an identity, and reads wait for the writes that they show: requests need
         // no order.
         self.threads.add(None, move || {
@@ -91,7 +99,7 @@ impl Handler for RangeService {
                 responder.reply(encode_range_reply(&reply).into());
             };
             match found {
-                Ok(served) => served.serve(&asked, Box::new(give)),
+                Ok(served) => served.serve(&asked, &threads, Box::new(give)),
                 Err(refused) => give(Err(refused)),
             }
         });
