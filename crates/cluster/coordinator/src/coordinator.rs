@@ -134,12 +134,18 @@ impl Coordinator {
         })
     }
 
-    /// Notes that a StoC has opened its directory, and the address at which it listens, if others
-    /// reach it by one. Returns whether its storage is another one than at the start before.
+    /// Notes that a StoC has opened its directory, the address at which it listens, if others reach
+    /// it by one, and its failure domain, if it shares one with other StoCs. Returns whether its
+    /// storage is another one than at the start before.
     ///
     /// # Errors
     /// [`Error::OldStart`] if a later start was given; [`Error::Store`], [`Error::Damaged`].
-    pub fn complete_stoc(&self, identity: Identity, place: Option<&str>) -> Result<bool> {
+    pub fn complete_stoc(
+        &self,
+        identity: Identity,
+        place: Option<&str>,
+        domain: Option<&str>,
+    ) -> Result<bool> {
         let Identity { node, cookie, incarnation, .. } = identity;
         self.change(&stoc_key(node), StocRecord::decode, StocRecord::encode, |record| {
             let mut record = record.unwrap_or_default();
@@ -150,6 +156,7 @@ impl Coordinator {
             let is_other = record.cookie.is_some_and(|before| before != cookie);
             (record.cookie, record.completed) = (Some(cookie), Some(incarnation));
             record.place = place.map(str::to_owned);
+            record.domain = domain.map(str::to_owned);
             Ok((Some(record), is_other))
         })
     }

@@ -27,6 +27,8 @@ pub struct StocRecord {
     pub completed: Option<u64>,
     /// The address at which it listens; none of a StoC of this process.
     pub place: Option<String>,
+    /// Its failure domain, such as a rack; a StoC without one is a domain of its own.
+    pub domain: Option<String>,
 }
 
 /// The record of an LTC.
@@ -82,8 +84,10 @@ impl StocRecord {
                 out.put_u8(u8::from(number.is_some()));
                 number.iter().for_each(|number| out.put_u64(*number));
             }
-            out.put_u8(u8::from(self.place.is_some()));
-            self.place.iter().for_each(|place| out.put_prefixed(place.as_bytes()));
+            for text in [&self.place, &self.domain] {
+                out.put_u8(u8::from(text.is_some()));
+                text.iter().for_each(|text| out.put_prefixed(text.as_bytes()));
+            }
         })
     }
 
@@ -100,9 +104,14 @@ impl StocRecord {
                     *number = Some(fields.take_u64()?);
                 }
             }
-            let [cookie, completed] = numbers;
-            let place = if fields.take_flag()? { Some(fields.take_text()?) } else { None };
-            Ok(Self { cookie, given, completed, place })
+            let mut texts = [None, None];
+            for text in &mut texts {
+                if fields.take_flag()? {
+                    *text = Some(fields.take_text()?);
+                }
+            }
+            let ([cookie, completed], [place, domain]) = (numbers, texts);
+            Ok(Self { cookie, given, completed, place, domain })
         })
     }
 }

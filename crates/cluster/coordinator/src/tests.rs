@@ -103,17 +103,20 @@ fn c4_a_stoc_has_starts_that_grow() {
     assert_eq!(coordinator.begin_stoc(3), Ok(start(1, None)));
     // A start that never completes.
     assert_eq!(coordinator.begin_stoc(3), Ok(start(2, None)));
-    let old = coordinator.complete_stoc(identity(7, 1), None);
+    let old = coordinator.complete_stoc(identity(7, 1), None, None);
     assert_eq!(old, Err(Error::OldStart { role: Role::Stoc, node: 3, given: 1, last: 2 }));
-    assert_eq!(coordinator.complete_stoc(identity(7, 2), None), Ok(false));
+    assert_eq!(coordinator.complete_stoc(identity(7, 2), None, None), Ok(false));
     assert_eq!(coordinator.begin_stoc(3), Ok(start(3, Some(2))));
-    assert_eq!(coordinator.complete_stoc(identity(7, 3), None), Ok(false));
+    assert_eq!(coordinator.complete_stoc(identity(7, 3), None, None), Ok(false));
     assert_eq!(coordinator.begin_stoc(3), Ok(start(4, Some(3))));
     // Its directory was replaced.
-    assert_eq!(coordinator.complete_stoc(identity(8, 4), Some("db4:7401")), Ok(true));
+    let completed = coordinator.complete_stoc(identity(8, 4), Some("db4:7401"), Some("rack-1"));
+    assert_eq!(completed, Ok(true));
     assert_eq!(coordinator.begin_stoc(4), Ok(start(1, None)));
     let stocs = coordinator.stocs().expect("the database is open");
     assert_eq!(stocs.iter().map(|(node, _)| *node).collect::<Vec<_>>(), [3, 4]);
+    let domains: Vec<_> = stocs.iter().map(|(_, record)| record.domain.as_deref()).collect();
+    assert_eq!(domains, [Some("rack-1"), None]);
 }
 
 #[test]

@@ -44,6 +44,8 @@ mod remote_stocs;
 mod results;
 mod served;
 mod service;
+mod stoc_choice;
+mod stoc_load;
 #[cfg(test)]
 mod tests;
 
@@ -56,3 +58,4 @@ pub use ltc::{Ltc, RangeOptions};
 pub use marker::decode_marker;
 pub use remote_stocs::RemoteStocs;
 pub use service::RangeService;
+pub use stoc_choice::StocChoice;

@@ -448,7 +448,7 @@ fn open_stoc(
         environment: environment.clone(),
     };
     let stoc = Stoc::open(device, &options).map_err(|error| error.to_string())?;
-    let is_other = coordinator.complete_stoc(stoc.identity(), None);
+    let is_other = coordinator.complete_stoc(stoc.identity(), None, None);
     Ok((Arc::new(stoc), is_other.map_err(|error| error.to_string())?))
 }
 

@@ -3,30 +3,26 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::time::Duration;
 
 use coordinator::{Coordinator, StocRecord};
-use environment::{Environment, Monotonic};
+use environment::{Environment, Random};
 use logc::Stocs;
 use stoc::{Identity, Link, OnReply, RemoteLink, Request, Response};
 use sync::Mutex;
 use wire::Node;
 
 use crate::error::Result;
-
-/// Time for which a StoC that could not be reached, or had no room, gets no new file if another one
-/// can get it.
-const AVOIDED: Duration = Duration::from_secs(10);
+use crate::stoc_choice::{self, Candidate, Domain, StocChoice};
+use crate::stoc_load::{LoadId, StocLoads};
 
 /// The StoCs of other processes. [`RemoteStocs::refresh`] reads their list.
 pub struct RemoteStocs {
     coordinator: Arc<Coordinator>,
     node: Arc<Node>,
     known: Mutex<BTreeMap<u32, Known>>,
-    /// StoCs that were chosen so far: a choice begins with the next one.
-    chosen: AtomicUsize,
-    environment: Environment,
+    loads: Arc<StocLoads>,
+    choice: StocChoice,
+    random: Mutex<Random>,
 }
 
 /// A StoC that can be reached.
@@ -34,29 +30,32 @@ pub struct RemoteStocs {
 struct Known {
     cookie: u64,
     place: String,
+    domain: Domain,
     link: Arc<NotedLink>,
 }
 
-/// A link that notes failures.
+/// A link that notes the load of its StoC.
 struct NotedLink {
     link: RemoteLink,
-    /// The time of the last failure.
-    failed: Arc<Mutex<Option<Monotonic>>>,
-    environment: Environment,
+    load: LoadId,
+    loads: Arc<StocLoads>,
 }
 
 impl RemoteStocs {
-    /// Returns the StoCs that the coordinator lists now. `node` connects to them.
+    /// Returns the StoCs that the coordinator lists now. `node` connects to them, and new tables
+    /// and segments of logs go to StoCs by `choice`.
     ///
     /// # Errors
     /// Those of the coordinator.
     pub fn new(
         coordinator: Arc<Coordinator>,
         node: Arc<Node>,
+        choice: StocChoice,
         environment: Environment,
     ) -> Result<Self> {
-        let (known, chosen) = (Mutex::default(), AtomicUsize::new(0));
-        let stocs = Self { coordinator, node, known, chosen, environment };
+        let random = Mutex::new(environment.random("choice of StoCs"));
+        let (known, loads) = (Mutex::default(), Arc::new(StocLoads::new(environment)));
+        let stocs = Self { coordinator, node, known, loads, choice, random };
         stocs.refresh()?;
         Ok(stocs)
     }
@@ -70,23 +69,28 @@ impl RemoteStocs {
         let listed = self.coordinator.stocs()?;
         let mut known = self.known.lock();
         for (number, record) in listed {
-            let StocRecord { cookie: Some(cookie), completed, place: Some(place), .. } = record
+            let StocRecord { cookie: Some(cookie), completed, place: Some(place), domain, .. } =
+                record
             else {
                 continue;
             };
-            let is_same = |known: &Known| known.cookie == cookie && known.place == place;
-            if known.get(&number).is_some_and(is_same) {
-                continue;
+            let domain = Domain::of(number, domain);
+            if let Some(known) = known.get_mut(&number) {
+                if known.cookie == cookie && known.place == place {
+                    known.domain = domain;
+                    continue;
+                }
+                self.loads.remove(known.link.load);
             }
             let cluster = self.coordinator.cluster();
             let incarnation = completed.unwrap_or(0);
             let identity = Identity { cluster, node: number, cookie, incarnation };
             let link = Arc::new(NotedLink {
                 link: RemoteLink::new(&self.node, identity, &place),
-                failed: Arc::default(),
-                environment: self.environment.clone(),
+                load: self.loads.add(),
+                loads: Arc::clone(&self.loads),
             });
-            known.insert(number, Known { cookie, place, link });
+            known.insert(number, Known { cookie, place, domain, link });
         }
         Ok(())
     }
@@ -98,23 +102,22 @@ impl Stocs for RemoteStocs {
         known.get(&node).map(|known| Arc::clone(&known.link) as Arc<dyn Link>)
     }
 
-    /// Chooses StoCs in turn. StoCs that have failed a short time ago come last.
+    /// Chooses StoCs by their load, or randomly ([`StocChoice`]).
     fn choose(&self, count: usize, avoid: &[u32]) -> Vec<Arc<dyn Link>> {
         let known = self.known.lock();
-        let mut all: Vec<(u32, &Known)> =
-            known.iter().map(|(node, known)| (*node, known)).collect();
-        let turn = self.chosen.fetch_add(1, Relaxed) % all.len().max(1);
-        all.rotate_left(turn);
-        all.sort_by_key(|(_, known)| known.link.has_failed());
-        let free = all.into_iter().filter(|(node, _)| !avoid.contains(node));
-        free.map(|(_, known)| Arc::clone(&known.link) as Arc<dyn Link>).take(count).collect()
-    }
-}
-
-impl NotedLink {
-    /// Returns whether a request has failed a short time ago.
-    fn has_failed(&self) -> bool {
-        self.failed.lock().is_some_and(|at| self.environment.now() - at < AVOIDED)
+        let figures = self.loads.figures();
+        let candidate = |(node, known): (&u32, &Known)| {
+            let figures = figures.get(&known.link.load)?;
+            let domain = known.domain.clone();
+            Some(Candidate { node: *node, domain, standing: figures.standing, wait: figures.wait })
+        };
+        let free = known.iter().filter(|(node, _)| !avoid.contains(node));
+        let candidates = free.filter_map(candidate).collect();
+        let taken = avoid.iter().filter_map(|node| known.get(node)).map(|it| it.domain.clone());
+        let mut random = self.random.lock();
+        let chosen = stoc_choice::choose(self.choice, candidates, count, taken, &mut random);
+        let link = |node: u32| Some(Arc::clone(&known.get(&node)?.link) as Arc<dyn Link>);
+        chosen.into_iter().filter_map(link).collect()
     }
 }
 
@@ -124,17 +127,10 @@ impl Link for NotedLink {
     }
 
     fn send(&self, request: Request, on_reply: OnReply) {
-        let (failed, environment) = (Arc::clone(&self.failed), self.environment.clone());
+        let started = self.loads.began(self.load, &request);
+        let loads = Arc::clone(&self.loads);
         let note = move |reply: stoc::Result<Response>| {
-            let is_failure = matches!(
-                reply,
-                Err(stoc::Error::Unreachable { .. }
-                    | stoc::Error::NoRoom { .. }
-                    | stoc::Error::Failed { .. })
-            );
-            if is_failure {
-                *failed.lock() = Some(environment.now());
-            }
+            loads.ended(&started, &reply);
             on_reply(reply);
         };
         self.link.send(request, Box::new(note));

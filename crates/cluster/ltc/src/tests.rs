@@ -1,5 +1,6 @@
 //! The local cluster on a device in memory: starts, losses of StoCs, and refusals.
 
+mod choice;
 mod crash;
 mod faults;
 mod remote;

@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::byte_string::Encoding;
 use crate::commands::{ClusterCommand, FlexspaceCommand};
-use crate::config::{LoadFlags, LtcFlags, MemberFlags, ServerFlags, StoreFlags};
+use crate::config::{LoadFlags, LtcFlags, MemberFlags, ServerFlags, StocFlags, StoreFlags};
 
 const AFTER_HELP: &str = "\
 Settings are taken from a TOML file (--config or THERMOCLINE_CONFIG), then from variables
@@ -134,7 +134,7 @@ pub(crate) struct StocProcess {
     #[arg(long)]
     pub(crate) start_empty: bool,
     #[command(flatten)]
-    pub(crate) settings: MemberFlags,
+    pub(crate) settings: StocFlags,
 }
 
 /// An LTC.

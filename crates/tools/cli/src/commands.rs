@@ -129,7 +129,7 @@ impl Command {
         let flags = match self {
             Self::Serve(with) => return (Scope::Server, &with.own.settings.0),
             Self::Cluster(command) => return command.settings(),
-            Self::Stoc(with) => return (Scope::Member, &with.own.settings.0),
+            Self::Stoc(with) => return (Scope::Stoc, &with.own.settings.0),
             Self::Ltc(with) => return (Scope::Ltc, &with.own.settings.0),
             Self::Coordinator(with) => return (Scope::Member, &with.own.settings.0),
             Self::Get(with) => &with.own.database.settings.0,

@@ -17,7 +17,7 @@ mod settings;
 mod tests;
 mod values;
 
-pub(crate) use flags::{LoadFlags, LtcFlags, MemberFlags, ServerFlags, StoreFlags};
+pub(crate) use flags::{LoadFlags, LtcFlags, MemberFlags, ServerFlags, StocFlags, StoreFlags};
 #[cfg(feature = "cluster")]
 pub(crate) use layers::Member;
 pub use layers::parse_file;

@@ -44,10 +44,11 @@ fn records_keep_their_bytes() {
         given: 4,
         completed: Some(3),
         place: Some("db4:7401".to_owned()),
+        domain: Some("rack-1".to_owned()),
     };
     assert_eq!(
         hex(&stoc.encode()),
-        "01040000000000000001edfe00000000000001030000000000000001086462343a37343031a5da9cbb"
+        "01040000000000000001edfe00000000000001030000000000000001086462343a3734303101067261636b2d31ce23a806"
     );
     let place = Some("db2:7400".to_owned());
     let ltc = LtcRecord { given: 4, place, is_draining: true };

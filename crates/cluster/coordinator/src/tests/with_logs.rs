@@ -29,7 +29,7 @@ impl ThreeStocs {
                 environment: Environment::seeded(u64::from(node)),
             };
             let stoc = Stoc::open(device::memory(), &options).expect("memory takes it");
-            coordinator.complete_stoc(stoc.identity(), None).expect("it is the last start");
+            coordinator.complete_stoc(stoc.identity(), None, None).expect("it is the last start");
             Arc::new(stoc)
         };
         Self((1..=3).map(start).collect())

@@ -10,29 +10,41 @@ use wire::{Cut, Identity, Role};
 
 use super::world::{Process, STOCS, StocProcess, World, identity, process};
 use super::*;
-use crate::{Ltc, RangeOptions, RemoteStocs};
+use crate::{Ltc, RangeOptions, RemoteStocs, StocChoice};
 
 /// An LTC that serves one range.
-struct Serving {
+pub(super) struct Serving {
     process: Process,
     ltc: Ltc,
-    stocs: Arc<RemoteStocs>,
-    keyspace: Keyspace,
+    pub(super) stocs: Arc<RemoteStocs>,
+    pub(super) keyspace: Keyspace,
     closing: Closing,
 }
 
 impl World {
     /// Has an LTC take the range, whether another one has it or not.
     fn serve(&self, ltc: u32, start: u64) -> crate::Result<Serving> {
+        self.serve_with((ltc, start), Duration::from_millis(300), Environment::real())
+    }
+
+    /// Does the same. A StoC without a reply for `slow` has failed, and `of_loads` has the clock of
+    /// the load of StoCs.
+    pub(super) fn serve_with(
+        &self,
+        (ltc, start): (u32, u64),
+        slow: Duration,
+        of_loads: Environment,
+    ) -> crate::Result<Serving> {
         let named = Identity { incarnation: start, ..identity(Role::Ltc, ltc) };
         let process = process(&self.network, named, None);
         let coordinator = self.coordinator(&process.node);
         let environment = Environment::real();
         let node = Arc::clone(&process.node);
-        let stocs = RemoteStocs::new(Arc::clone(&coordinator), node, environment.clone())?;
+        let choice = StocChoice::default();
+        let stocs = RemoteStocs::new(Arc::clone(&coordinator), node, choice, of_loads)?;
         let stocs = Arc::new(stocs);
         let (owner, closing) = (Owner { ltc, start }, Closing::default());
-        let ranges = RangeOptions { slow: Duration::from_millis(300), ..RangeOptions::default() };
+        let ranges = RangeOptions { slow, ..RangeOptions::default() };
         let served = Ltc::new(
             coordinator,
             Arc::clone(&stocs) as _,

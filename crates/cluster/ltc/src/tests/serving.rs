@@ -15,7 +15,7 @@ use wire::{Cut, Identity, Role};
 
 use super::world::{CLUSTER, LEASE, Process, World, identity, process};
 use super::*;
-use crate::{Beats, Ltc, RangeOptions, RangeService, RemoteStocs, ServeOptions};
+use crate::{Beats, Ltc, RangeOptions, RangeService, RemoteStocs, ServeOptions, StocChoice};
 
 /// An LTC that serves the ranges which the coordinator gives it.
 struct LtcProcess {
@@ -39,7 +39,8 @@ fn start_ltc(world: &World, number: u32) -> LtcProcess {
     let process = process(&world.network, named, Some(Arc::clone(&service) as _));
     let coordinator = world.coordinator(&process.node);
     let node = Arc::clone(&process.node);
-    let stocs = RemoteStocs::new(Arc::clone(&coordinator), node, environment.clone());
+    let choice = StocChoice::default();
+    let stocs = RemoteStocs::new(Arc::clone(&coordinator), node, choice, environment.clone());
     let stocs = Arc::new(stocs.expect("it can be reached"));
     let closing = Closing::default();
     let ranges = RangeOptions { slow: Duration::from_millis(300), ..RangeOptions::default() };

@@ -27,6 +27,7 @@ pub(super) struct Process {
 /// A StoC, and its storage.
 pub(super) struct StocProcess {
     pub(super) device: Arc<dyn Device>,
+    pub(super) domain: Option<&'static str>,
     pub(super) running: Option<(Process, Arc<StocService>)>,
 }
 
@@ -69,6 +70,11 @@ pub(super) fn identity(role: Role, node: u32) -> Identity {
 
 impl World {
     pub(super) fn new() -> Self {
+        Self::with_domains(&[None; STOCS as usize])
+    }
+
+    /// Returns a world with a StoC in each of these failure domains.
+    pub(super) fn with_domains(domains: &[Option<&'static str>]) -> Self {
         let network = LocalNetwork::default();
         let options =
             thermocline::Options { memory_bytes: 32 << 20, ..thermocline::Options::default() };
@@ -79,15 +85,19 @@ impl World {
         let service = Arc::new(service);
         let of_coordinator = identity(Role::Coordinator, 1);
         let coordinator = process(&network, of_coordinator, Some(Arc::clone(&service) as _));
-        let stoc = |number| (number, StocProcess { device: device::memory(), running: None });
-        let stocs = (1..=STOCS).map(stoc).collect();
+        let stoc = |domain: &Option<&'static str>| StocProcess {
+            device: device::memory(),
+            domain: *domain,
+            running: None,
+        };
+        let stocs = (1..).zip(domains.iter().map(stoc)).collect();
         let mut world = Self { network, stocs, coordinator, service, store, _db: db };
         let first = process(&world.network, identity(Role::Admin, 1), None);
         let found = Coordinator::found(world.store(&first.node), CLUSTER);
         let made = found.and_then(|found| found.create_keyspace("data", b"", &[]));
         assert_eq!(made.map(|made| made.ranges), Ok(vec![RangeId(1)]));
         world.lead();
-        (1..=STOCS).for_each(|number| world.start_stoc(number));
+        (1..).zip(domains).for_each(|(number, _)| world.start_stoc(number));
         world
     }
 
@@ -137,9 +147,23 @@ impl World {
             ..identity(Role::Stoc, number)
         };
         let process = process(&self.network, named, Some(Arc::clone(&service) as _));
-        let noted = coordinator.complete_stoc(of_stoc, Some(&process.place));
+        let noted = coordinator.complete_stoc(of_stoc, Some(&process.place), stoc.domain);
         assert_eq!(noted, Ok(false));
         stoc.running = Some((process, service));
+    }
+
+    /// Starts a StoC again, on a wrapper of its storage.
+    pub(super) fn wrap<D: Device + 'static>(
+        &mut self,
+        number: u32,
+        wrap: impl FnOnce(Arc<dyn Device>) -> Arc<D>,
+    ) -> Arc<D> {
+        self.stop_stoc(number);
+        let stoc = self.stocs.get_mut(&number).expect("it is one of the StoCs");
+        let wrapped = wrap(Arc::clone(&stoc.device));
+        stoc.device = Arc::clone(&wrapped) as _;
+        self.start_stoc(number);
+        wrapped
     }
 
     /// Ends a StoC in the midst of its work.

@@ -10,7 +10,9 @@ use device::{Device, SimulatedDisk};
 use logc::Closing;
 use stoc::{Limits, Stoc, StocService};
 use thermocline::{SharedParts, lsm};
-use thermocline_ltc::{Beats, Ltc, RangeOptions, RangeService, RemoteStocs, ServeOptions};
+use thermocline_ltc::{
+    Beats, Ltc, RangeOptions, RangeService, RemoteStocs, ServeOptions, StocChoice,
+};
 use wire::{Address, Class, Identity, Node, Role};
 
 use super::world::{CLUSTER, COORDINATORS, Own, coordinator_place, identity, latency};
@@ -79,7 +81,7 @@ pub(crate) fn stoc(own: &Own, number: u32, disk: Arc<SimulatedDisk>) {
     let named = Identity { cookie, incarnation, ..identity(Role::Stoc, number) };
     let handler = Arc::clone(&service) as Arc<dyn wire::Handler>;
     let member = own.node(named, Some((handler, "stoc:0")));
-    own.reach(|| coordinator.complete_stoc(of_stoc, Some(&member.place)));
+    own.reach(|| coordinator.complete_stoc(of_stoc, Some(&member.place), None));
     loop {
         own.environment.sleep(Duration::from_secs(1));
         if service.longest_run() > STALL_MAX || opened.stopped().is_some() {
@@ -101,7 +103,7 @@ pub(crate) fn ltc(own: &Own, number: u32) {
     let coordinator = Arc::new(own.reach(|| Coordinator::join(store(&member.node), CLUSTER)));
     let stocs = own.reach(|| {
         let (coordinator, node) = (Arc::clone(&coordinator), Arc::clone(&member.node));
-        RemoteStocs::new(coordinator, node, environment.clone())
+        RemoteStocs::new(coordinator, node, StocChoice::default(), environment.clone())
     });
     let stocs = Arc::new(stocs);
     own.reach(|| coordinator.complete_ltc(owner, &member.place));

@@ -22,7 +22,11 @@ pub(crate) struct ServerFlags(pub(crate) Flags);
 #[derive(Debug, Default)]
 pub(crate) struct MemberFlags(pub(crate) Flags);
 
-/// Flags of an LTC: those of a process of a cluster, and of the store.
+/// Flags of a StoC: those of a process of a cluster, and its own.
+#[derive(Debug, Default)]
+pub(crate) struct StocFlags(pub(crate) Flags);
+
+/// Flags of an LTC: those of a process of a cluster, of the store, and its own.
 #[derive(Debug, Default)]
 pub(crate) struct LtcFlags(pub(crate) Flags);
 
@@ -42,7 +46,7 @@ fn augment(command: Command, scope: Scope) -> Command {
             .help_heading(match scope {
                 Scope::Store => "Settings of the database",
                 Scope::Server => "Settings of the server",
-                Scope::Member | Scope::Ltc => "Settings of a process of a cluster",
+                Scope::Member | Scope::Stoc | Scope::Ltc => "Settings of a process of a cluster",
             });
         command.arg(arg)
     })
@@ -117,9 +121,30 @@ impl FromArgMatches for MemberFlags {
     }
 }
 
+impl Args for StocFlags {
+    fn augment_args(command: Command) -> Command {
+        augment(augment(command, Scope::Member), Scope::Stoc)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for StocFlags {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        Ok(Self(given(matches, &[Scope::Member, Scope::Stoc])))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
 impl Args for LtcFlags {
     fn augment_args(command: Command) -> Command {
-        augment(augment(command, Scope::Member), Scope::Store)
+        augment(augment(augment(command, Scope::Member), Scope::Ltc), Scope::Store)
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -129,7 +154,7 @@ impl Args for LtcFlags {
 
 impl FromArgMatches for LtcFlags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
-        Ok(Self(given(matches, &[Scope::Member, Scope::Store])))
+        Ok(Self(given(matches, &[Scope::Member, Scope::Ltc, Scope::Store])))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {

@@ -12,6 +12,8 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use ltc::StocChoice;
+
 use super::nearest::nearest;
 use super::settings::{SETTINGS, Scope, Setting, find};
 use super::values;
@@ -62,6 +64,10 @@ pub(crate) struct Member {
     /// The files of the certificate for etcd, and of its key.
     pub(crate) etcd_certificate: Option<PathBuf>,
     pub(crate) etcd_key: Option<PathBuf>,
+    /// The failure domain that a StoC shares with others.
+    pub(crate) domain: Option<String>,
+    /// How an LTC chooses StoCs.
+    pub(crate) stoc_choice: StocChoice,
 }
 
 /// The configuration after all layers.
@@ -175,6 +181,8 @@ impl Effective {
             etcd_ca: values::file_or_none(self.text("etcd-ca"))?,
             etcd_certificate: values::file_or_none(self.text("etcd-certificate"))?,
             etcd_key: values::file_or_none(self.text("etcd-key"))?,
+            domain: values::name_or_none(self.text("domain"))?,
+            stoc_choice: values::stoc_choice(self.text("stoc-choice"))?,
         })
     }
 

@@ -11,15 +11,21 @@ pub(crate) enum Scope {
     Server,
     /// Processes of a cluster.
     Member,
-    /// An LTC: a process of a cluster that opens databases. No setting is its alone.
+    /// A StoC, which is a process of a cluster.
+    Stoc,
+    /// An LTC: a process of a cluster that opens databases.
     Ltc,
 }
 
 impl Scope {
     /// Returns whether a command of this scope reads the settings of another one.
     pub(crate) fn includes(self, other: Self) -> bool {
-        let pairs =
-            [(Self::Server, Self::Store), (Self::Ltc, Self::Member), (Self::Ltc, Self::Store)];
+        let pairs = [
+            (Self::Server, Self::Store),
+            (Self::Stoc, Self::Member),
+            (Self::Ltc, Self::Member),
+            (Self::Ltc, Self::Store),
+        ];
         self == other || pairs.contains(&(self, other))
     }
 }
@@ -308,5 +314,23 @@ pub(crate) const SETTINGS: &[Setting] = &[
         help: "Key of that certificate, or none",
         scope: Scope::Member,
         check: |text| values::file_or_none(text).map(drop),
+    },
+    Setting {
+        key: "domain",
+        default: "none",
+        placeholder: "NAME",
+        help: "Failure domain of this StoC, such as its rack: copies go to StoCs of distinct \
+               domains if there are enough; or none: the StoC is a domain of its own",
+        scope: Scope::Stoc,
+        check: |text| values::name_or_none(text).map(drop),
+    },
+    Setting {
+        key: "stoc-choice",
+        default: "power-of-two",
+        placeholder: "KIND",
+        help: "Choice of the StoCs for new tables and logs: power-of-two (compares twice as many \
+               random StoCs as are needed, by their load) or random",
+        scope: Scope::Ltc,
+        check: |text| values::stoc_choice(text).map(drop),
     },
 ];

@@ -190,6 +190,8 @@ fn refused_values() {
         ("auth-deadline", &["off"]),
         ("password-file", &[""]),
         ("backups", &[""]),
+        ("domain", &["", "rack 1", "rack\n"]),
+        ("stoc-choice", &["", "in turn"]),
     ];
     for (key, texts) in refused {
         for text in texts {

@@ -4,11 +4,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ltc::StocChoice;
 use thermocline::{Durability, EngineKind, EngineSettings, Io};
 pub(crate) use wire::hosts_and_ports;
 
 use super::allowed_memory;
 
+/// Bytes of a name at most.
+const NAME_BYTES_MAX: usize = 255;
 /// Bytes of `auto` memory if the process may use twice that or more.
 const AUTO_MEMORY_BYTES: u64 = 1 << 30;
 
@@ -245,6 +248,30 @@ pub(super) fn dir(text: &str) -> Result<PathBuf, String> {
     match text.is_empty() {
         true => Err("an empty text is no directory".to_owned()),
         false => Ok(PathBuf::from(text)),
+    }
+}
+
+/// A name, or `none`.
+pub(super) fn name_or_none(text: &str) -> Result<Option<String>, String> {
+    let is_name = |text: &str| {
+        (1..=NAME_BYTES_MAX).contains(&text.len())
+            && text.chars().all(|sign| sign.is_ascii_graphic())
+    };
+    match text {
+        "none" => Ok(None),
+        name if is_name(name) => Ok(Some(name.to_owned())),
+        _ => Err(format!(
+            "{text:?} is no name: 1 to {NAME_BYTES_MAX} letters, digits and signs, or none"
+        )),
+    }
+}
+
+/// How an LTC chooses StoCs.
+pub(super) fn stoc_choice(text: &str) -> Result<StocChoice, String> {
+    match text {
+        "power-of-two" => Ok(StocChoice::PowerOfTwo),
+        "random" => Ok(StocChoice::Random),
+        _ => Err(format!("{text:?} is no choice of StoCs: one of power-of-two, random")),
     }
 }
 

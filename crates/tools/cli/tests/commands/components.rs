@@ -44,8 +44,13 @@ impl<'d> Cluster<'d> {
     }
 
     fn stoc(&self, node: &str) -> Served {
+        self.stoc_with(node, &[])
+    }
+
+    fn stoc_with(&self, node: &str, more: &[&str]) -> Served {
         let mut options = self.options().to_vec();
         options.extend(["--node", node]);
+        options.extend(more);
         let data = self.dir.join(format!("stoc-{node}"));
         let mut served = Served::start_command(&["stoc", "--data-dir"], &data, &options);
         served.addr();
@@ -118,7 +123,10 @@ fn a_coordinator_and_stocs_start_again_and_are_shown() {
     let dir = tempfile::tempdir().unwrap();
     let cluster = Cluster::new(dir.path());
     let coordinator = cluster.coordinator();
-    let (first, second) = (cluster.stoc("1"), cluster.stoc("2"));
+    let config = dir.path().join("stoc.toml").display().to_string();
+    #[expect(clippy::disallowed_methods, reason = "writes what the test reads")]
+    std::fs::write(&config, "domain = \"rack-1\"\n").unwrap();
+    let (first, second) = (cluster.stoc_with("1", &["--config", &config]), cluster.stoc("2"));
     let shown = cluster.status();
     let stocs = shown["stocs"].as_array().unwrap();
     assert_eq!(stocs.len(), 2, "{shown}");
@@ -126,6 +134,7 @@ fn a_coordinator_and_stocs_start_again_and_are_shown() {
         assert_eq!((&stoc["node"], &stoc["files"]), (&Value::from(node), &Value::from(0)));
         assert!(stoc["free_bytes"].as_u64().unwrap() > 0, "{shown}");
     }
+    assert_eq!((&stocs[0]["domain"], &stocs[1]["domain"]), (&"rack-1".into(), &Value::Null));
     // A killed StoC, and then a killed coordinator.
     second.kill();
     let shown = cluster.status();

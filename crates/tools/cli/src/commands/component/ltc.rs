@@ -46,7 +46,9 @@ pub(super) fn run(context: &Context) -> Outcome {
     let coordinator = Arc::new(coordinator);
     let list = || {
         let (coordinator, node) = (Arc::clone(&coordinator), Arc::clone(&node));
-        RemoteStocs::new(coordinator, node, environment.clone()).map_err(|error| match error {
+        let choice = process.member.stoc_choice;
+        let stocs = RemoteStocs::new(coordinator, node, choice, environment.clone());
+        stocs.map_err(|error| match error {
             ltc::Error::Coordinator(error) => error,
             error => coordinator::Error::Rejected(error.to_string()),
         })

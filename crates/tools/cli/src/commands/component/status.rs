@@ -71,13 +71,15 @@ fn as_json(
     });
     let ltcs = ltcs.collect::<Vec<_>>();
     let stocs = stocs.iter().map(|Shown { node, record, stats }| {
-        let place = &record.place;
+        let (place, domain) = (&record.place, &record.domain);
         match stats {
             Ok(Stats { files, bytes, damaged_files, free_bytes }) => json!({
-                "node": node, "address": place, "files": files, "bytes": bytes,
+                "node": node, "address": place, "domain": domain, "files": files, "bytes": bytes,
                 "damaged_files": damaged_files, "free_bytes": free_bytes,
             }),
-            Err(error) => json!({ "node": node, "address": place, "error": error }),
+            Err(error) => {
+                json!({ "node": node, "address": place, "domain": domain, "error": error })
+            }
         }
     });
     let ranges = ranges.iter().map(|range| {
@@ -111,7 +113,9 @@ fn as_text(
             }
             Err(error) => error.clone(),
         };
-        output::line(&format!("StoC {node} at {place}: {state}"))?;
+        let domain = record.domain.iter().map(|domain| format!(", domain {domain}"));
+        let domain = domain.collect::<String>();
+        output::line(&format!("StoC {node} at {place}{domain}: {state}"))?;
     }
     for (node, LtcRecord { place, is_draining, .. }) in ltcs {
         let place = place.as_deref().unwrap_or("no address");

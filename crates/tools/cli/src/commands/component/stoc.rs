@@ -81,7 +81,8 @@ pub(super) fn run(context: &Context, start_empty: bool) -> Outcome {
     let named = Identity { cookie, incarnation, ..process.identity() };
     let node = process.server(bound, Arc::clone(&service) as _, named)?;
     // It can be reached from now on.
-    let complete = || coordinator.complete_stoc(identity, Some(&place));
+    let domain = process.member.domain.as_deref();
+    let complete = || coordinator.complete_stoc(identity, Some(&place), domain);
     let Some(is_other) = process.reach(&mut signals, complete)? else { return Ok(()) };
     if is_other {
         eprintln!("thermocline: this StoC has started without the files that it had");
