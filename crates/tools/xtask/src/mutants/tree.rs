@@ -100,8 +100,8 @@ impl Tree {
     }
 
     /// Compiles the library tests of packages, with one call of cargo: so the dependencies have
-    /// one set of features. They are in the folder of the other builds, which share those of other
-    /// projects.
+    /// one set of features. The target directory is not that of the repository: the crates of both
+    /// would have the same files in it.
     pub(super) fn build<'p>(
         &self,
         packages: impl Iterator<Item = &'p str>,
@@ -109,7 +109,8 @@ impl Tree {
         let packages: BTreeSet<&str> = packages.collect();
         let mut command = Command::new("cargo");
         command.arg("test").arg("--manifest-path").arg(self.path("Cargo.toml"));
-        command.args(["--target-dir", "target", "--lib", "--no-run", MESSAGES]);
+        command.arg("--target-dir").arg(Path::new(FOLDER).join("target"));
+        command.args(["--lib", "--no-run", MESSAGES]);
         command.args(packages.iter().flat_map(|package| ["--package", package]));
         let messages = must_run(&mut command)?;
         let built: Vec<Program> = messages.lines().filter_map(Program::of).collect();
