@@ -87,6 +87,16 @@ impl Registry {
         }
     }
 
+    /// Sets gauges: the name of each one, its meaning and its level.
+    ///
+    /// # Panics
+    /// As [`Registry::gauge`].
+    pub fn set_gauges(&self, levels: &[(&str, &'static str, u64)]) {
+        for (name, help, level) in levels {
+            self.gauge(name, help).set(i64::try_from(*level).unwrap_or(i64::MAX));
+        }
+    }
+
     /// The histogram by this name under this registry's labels, new or as registered before.
     ///
     /// # Panics

@@ -122,6 +122,15 @@ impl Snapshot {
         })
     }
 
+    /// Returns the metrics of both. No name may be in both with different kinds.
+    #[must_use]
+    pub fn join(mut self, other: Self) -> Self {
+        self.metrics.extend(other.metrics);
+        // Those of one name become adjacent.
+        self.metrics.sort_by(|one, other| one.name.cmp(&other.name));
+        self
+    }
+
     /// The text that Prometheus scrapes (exposition format 0.0.4,
     /// `Content-Type: text/plain; version=0.0.4`).
     pub fn render_prometheus(&self) -> String {

@@ -139,3 +139,17 @@ writes_total{keyspace=\"a\\\\b\\\"c\\nd\"} 3
 ";
     assert!(text.ends_with(expected_end), "{text}");
 }
+
+/// The lines of one name are adjacent, as Prometheus wants it, also if two registries have it.
+#[test]
+fn snapshots_of_two_registries_become_one() {
+    let [first, second] = [Registry::default(), Registry::default()];
+    first.counter("writes_total", "Writes.").add(3);
+    first.set_gauges(&[("bytes", "Bytes.", 7), ("files", "Files.", u64::MAX)]);
+    second.with_labels(&[("range", "2")]).counter("writes_total", "Writes.").add(4);
+    second.counter("reads_total", "Reads.").add(5);
+    let both = first.snapshot().join(second.snapshot());
+    let names: Vec<&str> = both.metrics.iter().map(|metric| metric.name.as_str()).collect();
+    assert_eq!(names, ["bytes", "files", "reads_total", "writes_total", "writes_total"]);
+    assert_eq!((both.counter("writes_total"), both.gauge("files")), (7, i64::MAX));
+}

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use coordinator::{Coordinator, MakeKeyspace, RemoteStore};
 use environment::Environment;
+use thermocline::Registry;
 use wire::{Address, Class, Node, Role};
 
 use crate::error::{Error, Result};
@@ -22,13 +23,15 @@ pub struct Options {
     pub limit: Duration,
     /// The source of time, threads and randomness.
     pub environment: Environment,
+    /// The metrics of the client.
+    pub telemetry: Registry,
 }
 
 impl Options {
     /// Returns the options for a cluster. Requests have ten seconds.
     pub fn new(cluster: u64, coordinators: Vec<String>) -> Self {
         let (limit, environment) = (Duration::from_secs(10), Environment::real());
-        Self { cluster, coordinators, limit, environment }
+        Self { cluster, coordinators, limit, environment, telemetry: Registry::default() }
     }
 }
 
@@ -52,7 +55,7 @@ impl Cluster {
         let channels = options.coordinators.iter().map(channel).collect();
         let store = Arc::new(RemoteStore::new(channels));
         let coordinator = Coordinator::join(Arc::clone(&store) as _, options.cluster)?;
-        let router = Router::start(node, store, coordinator, &options.environment)?;
+        let router = Router::start(node, store, coordinator, options)?;
         Ok(Self { router: Arc::new(router), limit: options.limit })
     }
 

@@ -26,6 +26,7 @@ mod cluster;
 mod error;
 mod ids;
 mod keyspace;
+mod metrics;
 mod pending;
 mod protocol;
 mod router;

@@ -151,16 +151,15 @@ impl Pending {
         grown.min(PAUSE_MAX) * (50 + random) / 100
     }
 
-    /// Ends it without a reply. (Q3)
-    pub(crate) fn give_up(self) {
-        let may_have_run = self.is_write() && self.may_have_run;
+    /// Returns the error of a request that ends without a reply. (Q3)
+    pub(crate) fn last_error(&self) -> Error {
         let cause = match self.cause.is_empty() {
             true => "no attempt was possible".to_owned(),
-            false => self.cause,
+            false => self.cause.clone(),
         };
-        (self.on_done)(Err(match may_have_run {
+        match self.is_write() && self.may_have_run {
             true => Error::Unknown(cause),
             false => Error::Unavailable(cause),
-        }));
+        }
     }
 }

@@ -16,8 +16,10 @@ use rand::Rng as _;
 use sync::{Condvar, Mutex};
 use wire::{Body, Node};
 
+use crate::cluster::Options;
 use crate::error::{Error, Result};
 use crate::ids::Ids;
+use crate::metrics::{OutcomeCounts, Reply};
 use crate::pending::Pending;
 use crate::protocol::{FailedKind, RangeReply, Refused, decode_range_reply};
 use crate::routes::{Known, Routes};
@@ -42,6 +44,7 @@ struct Shared {
     store: Arc<RemoteStore>,
     coordinator: Coordinator,
     environment: Environment,
+    counts: OutcomeCounts,
     state: Mutex<State>,
     /// There is work for the thread that repeats, or for the one that calls the coordinator.
     changed: Condvar,
@@ -85,7 +88,7 @@ impl Router {
         node: Arc<Node>,
         store: Arc<RemoteStore>,
         coordinator: Coordinator,
-        environment: &Environment,
+        Options { environment, telemetry, .. }: &Options,
     ) -> Result<Self> {
         let mut routes = Routes::default();
         routes.install(Known::read(&coordinator)?, &node);
@@ -109,6 +112,7 @@ impl Router {
             store,
             coordinator,
             environment: environment.clone(),
+            counts: OutcomeCounts::new(telemetry),
             state: Mutex::new(state),
             changed: Condvar::new(),
         });
@@ -182,7 +186,7 @@ impl Router {
             without_id.chain(repeats.map(|(_, pending)| pending)).collect()
         };
         self.shared.changed.notify_all();
-        left.into_iter().for_each(Pending::give_up);
+        left.into_iter().for_each(|pending| self.shared.give_up(pending));
         for thread in std::mem::take(&mut *self.threads.lock()) {
             // A reaction to the end of a request may drop the last handle.
             if thread.thread().id() != current().id() {
@@ -207,7 +211,7 @@ impl Shared {
         let mut state = self.state.lock();
         if state.is_stopped {
             drop(state);
-            return pending.give_up();
+            return self.give_up(pending);
         }
         if pending.needs_id() {
             match state.ids.take() {
@@ -256,7 +260,9 @@ impl Shared {
         let limits = (Some(ATTEMPT.min(pending.deadline - now)), pending.reply_bytes);
         let shared = Arc::clone(self);
         let on_reply = move |reply: wire::Result<Vec<u8>>| {
-            let next = judge(&mut pending, reply.map(|body| decode_range_reply(kind, &body)));
+            let reply = reply.map(|body| decode_range_reply(kind, &body));
+            shared.counts.add_attempt(&reply);
+            let next = judge(&mut pending, reply);
             shared.step(pending, next);
         };
         channel.send(kind, body, limits, Box::new(on_reply));
@@ -267,7 +273,7 @@ impl Shared {
         let (pause, wants_routes, wants_id) = match next {
             Next::Done(reply) => {
                 self.release(&pending);
-                return (pending.on_done)(reply);
+                return self.finish(pending, reply);
             }
             Next::Again { pause, wants_routes, wants_id } => (pause, wants_routes, wants_id),
         };
@@ -279,7 +285,7 @@ impl Shared {
         }
         if state.is_stopped {
             drop(state);
-            return pending.give_up();
+            return self.give_up(pending);
         }
         state.wants_routes |= wants_routes;
         let own = pending.pause(random_of(&mut state.random));
@@ -292,7 +298,19 @@ impl Shared {
     /// Ends a request whose time is over.
     fn end(&self, pending: Pending) {
         self.release(&pending);
-        pending.give_up();
+        self.give_up(pending);
+    }
+
+    /// Ends a request without a reply. (Q3)
+    fn give_up(&self, pending: Pending) {
+        let error = pending.last_error();
+        self.finish(pending, Err(error));
+    }
+
+    /// Ends a request.
+    fn finish(&self, pending: Pending, result: Result<RangeReply>) {
+        self.counts.add_request(&result);
+        (pending.on_done)(result);
     }
 
     /// Returns the id of a write.
@@ -397,12 +415,7 @@ fn random_of(random: &mut Random) -> u32 {
 }
 
 /// Decides what follows an attempt.
-fn judge(
-    pending: &mut Pending,
-    reply: wire::Result<
-        std::result::Result<std::result::Result<RangeReply, Refused>, codec::Corruption>,
-    >,
-) -> Next {
+fn judge(pending: &mut Pending, reply: Reply) -> Next {
     let again = |wants_routes| Next::Again { pause: None, wants_routes, wants_id: false };
     let reply = match reply {
         Ok(Ok(reply)) => reply,

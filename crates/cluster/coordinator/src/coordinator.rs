@@ -308,7 +308,7 @@ impl Coordinator {
         self.change_range(range, |descriptor| descriptor.apply(Event::Move { target }))
     }
 
-    /// Has a range stay that is to move.
+    /// Has a range stay that is to move. Its owner has not begun to close it.
     ///
     /// # Errors
     /// The same.
@@ -338,7 +338,7 @@ impl Coordinator {
         })
     }
 
-    /// Forgets a dropped range, once its files are released.
+    /// Forgets a dropped range that no LTC has open. StoCs release its files after that.
     ///
     /// # Errors
     /// [`Error::Refused`] if it is not dropped; [`Error::Store`], [`Error::Damaged`].

@@ -107,6 +107,20 @@ pub enum Refusal {
     /// A log of the range has another record than the caller knows.
     #[error("its log has another record than the caller knows")]
     OtherLog,
+    /// The move that is to be withdrawn has begun: its owner takes no more requests.
+    #[error(
+        "its owner closes it already for its move to LTC {target}, which does not end any more"
+    )]
+    HasBegun {
+        /// The LTC that gets it.
+        target: u32,
+    },
+    /// There is no move that could be withdrawn.
+    #[error("it does not move: it is {}", .state.name())]
+    NoMove {
+        /// The state of the range.
+        state: RangeState,
+    },
     /// The range is at the LTC to which it is to move.
     #[error("it is at LTC {ltc} already")]
     IsThere {
@@ -116,6 +130,26 @@ pub enum Refusal {
 }
 
 impl RangeState {
+    /// Returns its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Free => "Free",
+            Self::Opening => "Opening",
+            Self::Serving => "Serving",
+            Self::Moving { .. } => "Moving",
+            Self::Leaving { .. } => "Leaving",
+            Self::Dropped => "Dropped",
+        }
+    }
+
+    /// Returns the LTC to which the range moves.
+    pub fn target(self) -> Option<u32> {
+        match self {
+            Self::Moving { target } | Self::Leaving { target } => Some(target),
+            _ => None,
+        }
+    }
+
     fn code(self) -> u8 {
         match self {
             Self::Free => 0,
@@ -172,6 +206,10 @@ impl Descriptor {
                 self.state = RangeState::Moving { target };
             }
             (RangeState::Moving { .. }, Event::Stay) => self.state = RangeState::Serving,
+            (RangeState::Leaving { target }, Event::Stay) => {
+                return Err(Refusal::HasBegun { target });
+            }
+            (state, Event::Stay) => return Err(Refusal::NoMove { state }),
             (RangeState::Moving { target }, Event::Leave) => {
                 self.state = RangeState::Leaving { target };
             }

@@ -67,6 +67,9 @@ pub enum Error {
     /// There is no LTC of this number.
     #[error("there is no LTC {0}")]
     NoLtc(u32),
+    /// The LTC leaves its ranges, so a range of it that is to stay moves again.
+    #[error("LTC {0} is drained and leaves all of its ranges: `cluster undrain {0}` ends that")]
+    Draining(u32),
     /// The order to open a range is void: the range has another owner since, or another
     /// coordinator leads.
     #[error("the order to open range {0} is void")]

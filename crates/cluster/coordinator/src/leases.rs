@@ -22,6 +22,10 @@
 //! - E5. Once a leader has ordered an LTC to open a range, no lease covers the owner before, also
 //!   if that owner reports again. The same holds once the owner was to close the range.
 
+mod dropped;
+mod metrics;
+mod report;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -37,6 +41,8 @@ use crate::descriptor::{Descriptor, Owner, RangeState};
 use crate::error::{Error, Result};
 use crate::records::LtcRecord;
 use crate::store::StoreError;
+
+pub use report::{LeaseReport, LtcLease, RangeLease};
 
 /// Time for which a report gives a lease.
 pub const LEASE: Duration = Duration::from_secs(5);
@@ -98,6 +104,8 @@ struct State {
     ends: BTreeMap<Owner, Monotonic>,
     /// Orders and covers of ranges, of their present epochs.
     ranges: BTreeMap<RangeId, Cover>,
+    /// Moves that have ended at their targets.
+    moves: u64,
 }
 
 /// An LTC that reports.
@@ -106,6 +114,8 @@ struct Ltc {
     start: u64,
     /// The number of its last report.
     number: u64,
+    /// The time of that report.
+    at: Monotonic,
     /// The ranges that it has.
     ranges: usize,
     is_ending: bool,
@@ -115,6 +125,8 @@ struct Ltc {
 #[derive(Clone, Copy, Debug)]
 struct Cover {
     epoch: Epoch,
+    /// The LTC to which it moves in this epoch.
+    target: Option<u32>,
     /// The LTC that has an order to open it.
     ordered: Option<Owner>,
     /// The time after which no lease covers the owner. (E4, E5)
@@ -157,7 +169,7 @@ impl Leases {
         let term = coordinator.lead()?;
         let (ltcs, ends, ranges) = Default::default();
         let began = environment.now();
-        let state = Mutex::new(State { term, lease, began, ltcs, ends, ranges });
+        let state = Mutex::new(State { term, lease, began, ltcs, ends, ranges, moves: 0 });
         let (leads, environment) = (Box::new(leads), environment.clone());
         Ok(Self { coordinator, leads, environment, state })
     }
@@ -182,6 +194,9 @@ impl Leases {
         for (range, target) in moves {
             // A change that fails, or came too late, is made at the next report.
             let _ = self.coordinator.move_range(range, target);
+        }
+        for range in state.closed_for_good(&ranges, now) {
+            let _ = self.coordinator.forget_range(range);
         }
         // The lease counts from here.
         if (self.leads)() { Ok(reply) } else { Err(StoreError::NotLeader.into()) }
@@ -209,7 +224,7 @@ impl State {
         let Beat { owner, number, .. } = *beat;
         let is_late = |seen: &Ltc| seen.start == owner.start && seen.number >= number;
         let (start, lease) = (owner.start, self.lease);
-        let new = || Ltc { start, number: 0, ranges: 0, is_ending: false };
+        let new = || Ltc { start, number: 0, at: now, ranges: 0, is_ending: false };
         let seen = self.ltcs.entry(owner.ltc).or_insert_with(new);
         let is_old = seen.start > start;
         if is_old || is_late(seen) {
@@ -217,7 +232,7 @@ impl State {
             return Err(Error::OldStart { role, node, given, last });
         }
         let (ranges, is_ending) = (beat.ranges.len(), beat.is_ending);
-        *seen = Ltc { start, number, ranges, is_ending };
+        *seen = Ltc { start, number, at: now, ranges, is_ending };
         let before = self.lease_end(owner);
         self.ends.retain(|_, end| *end > now);
         self.ends.insert(owner, now + lease);
@@ -258,6 +273,7 @@ impl State {
         let epoch = range.epoch;
         let new = Cover {
             epoch,
+            target: None,
             ordered: None,
             uncovered: None,
             is_idle: false,
@@ -267,9 +283,12 @@ impl State {
         };
         let cover = self.ranges.entry(range.id).or_insert(new);
         if cover.epoch != epoch {
-            let Cover { failures, failed, avoided, .. } = *cover;
+            let Cover { target, failures, failed, avoided, .. } = *cover;
+            let has_moved = target.is_some() && target == range.owner.map(|owner| owner.ltc);
+            self.moves += u64::from(has_moved);
             *cover = Cover { failures, failed, avoided, ..new };
         }
+        cover.target = range.state.target();
         cover
     }
 

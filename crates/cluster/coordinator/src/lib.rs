@@ -54,7 +54,7 @@ pub use descriptor::{Descriptor, Event, Owner, RangeState, Refusal};
 pub use error::{Error, Result};
 #[cfg(feature = "etcd")]
 pub use etcd::{EtcdOptions, EtcdStore, EtcdTls};
-pub use leases::{Beat, BeatReply, LEASE, Leases};
+pub use leases::{Beat, BeatReply, LEASE, LeaseReport, Leases, LtcLease, RangeLease};
 pub use local_store::LocalStore;
 pub use range_logs::RangeLogs;
 pub use records::{ClusterRecord, KeyspaceRecord, LtcRecord, StocRecord};

@@ -200,12 +200,15 @@ fn c2_an_owner_has_an_epoch_of_its_own() {
     let state = |descriptor: crate::Result<Descriptor>| descriptor.map(|it| it.state);
     assert_eq!(state(coordinator.move_range(range, 3)), Ok(RangeState::Moving { target: 3 }));
     assert_eq!(state(coordinator.stay(range)), Ok(RangeState::Serving));
+    let no_move = Refusal::NoMove { state: RangeState::Serving };
+    assert_eq!(coordinator.stay(range), refused(no_move));
     assert_eq!(state(coordinator.move_range(range, 4)), Ok(RangeState::Moving { target: 4 }));
     assert_eq!(state(coordinator.move_range(range, 3)), Ok(RangeState::Moving { target: 3 }));
     let other = Refusal::OtherEpoch { given, present };
     assert_eq!(coordinator.leave(range, Epoch(1)), refused(other));
     assert_eq!(coordinator.left(range, Epoch(1)), refused(other));
     assert_eq!(state(coordinator.leave(range, Epoch(2))), Ok(RangeState::Leaving { target: 3 }));
+    assert_eq!(coordinator.stay(range), refused(Refusal::HasBegun { target: 3 }));
     assert_eq!(coordinator.left(range, Epoch(2)).map(|left| left.owner), Ok(None));
     let third = coordinator.take(range, owner(3)).expect("it is closed");
     assert_eq!((third.epoch, third.state), (Epoch(3), RangeState::Opening));

@@ -72,9 +72,14 @@ impl Acks {
         self.shared.has_work.notify_one();
     }
 
+    /// Returns the number of replies that wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.shared.state.lock().waiting.len()
+    }
+
     /// Returns whether too many replies wait.
     pub(crate) fn is_full(&self) -> bool {
-        self.shared.state.lock().waiting.len() >= WAITING_MAX
+        self.waiting() >= WAITING_MAX
     }
 
     /// Returns whether a write was not acknowledged: the range has another owner, or its log was

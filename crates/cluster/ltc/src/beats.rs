@@ -7,6 +7,8 @@
 //! A range moves so: the owner flushes it while it serves, notes that it leaves the range, takes no
 //! more requests, closes it, and notes that. Then the coordinator orders the next owner to open it.
 
+mod metrics;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,13 +22,14 @@ use environment::{Environment, JoinHandle, Monotonic};
 use logc::Closing;
 use stoc::{Epoch, RangeId};
 use sync::{Condvar, Mutex};
-use thermocline::SharedParts;
+use thermocline::{Registry, SharedParts};
 use wire::Lanes;
 
 use crate::error::{Error, Result};
 use crate::lease::Lease;
 use crate::ltc::Ltc;
 use crate::memory;
+use crate::metrics::RangeCounts;
 use crate::remote_stocs::RemoteStocs;
 use crate::served::{Served, Waits};
 use crate::service::RangeService;
@@ -279,8 +282,20 @@ impl Shared {
             let mut ranges = self.ranges.lock();
             // No lease that is extended after this covers it. [R4]
             ranges.get(&range).and_then(Holding::served).into_iter().for_each(|it| it.uncover());
-            ranges.remove(&range);
+            self.forget(&mut ranges, range);
         }
+    }
+
+    /// Ends the holding of a range, and its metrics.
+    fn forget(&self, ranges: &mut BTreeMap<RangeId, Holding>, range: RangeId) {
+        self.registry_of(range).forget();
+        ranges.remove(&range);
+    }
+
+    /// Returns the registry of the metrics of a range.
+    fn registry_of(&self, range: RangeId) -> Registry {
+        let number = range.to_string();
+        self.options.shared.telemetry.with_labels(&[("range", &number)])
     }
 
     /// Does what the coordinator wants.
@@ -339,7 +354,7 @@ impl Shared {
             (Ok(served), Some(holding)) => {
                 let served = Arc::new(served);
                 holding.held = Held::Serving(Arc::clone(&served));
-                self.parts.service.add(served);
+                self.parts.service.add(served, RangeCounts::new(&self.registry_of(range)));
             }
             (Ok(served), None) => {
                 drop(ranges);
@@ -349,7 +364,7 @@ impl Shared {
                 let is_ours = holding.is_some();
                 if is_ours {
                     self.parts.service.remove(range);
-                    ranges.remove(&range);
+                    self.forget(&mut ranges, range);
                 }
                 drop(ranges);
                 eprintln!("thermocline: range {range} was not opened: {error}");
@@ -359,10 +374,8 @@ impl Shared {
 
     fn try_open(&self, order: Order, memory_bytes: u64, closing: Closing) -> Result<Served> {
         let ServeOptions { database, shared, .. } = &self.options;
-        let labels = [("range", order.range.to_string())];
-        let [(label, number)] = &labels;
         let shared = SharedParts {
-            telemetry: shared.telemetry.with_labels(&[(*label, number.as_str())]),
+            telemetry: self.registry_of(order.range),
             pause_expiry: shared.pause_expiry.clone(),
         };
         let options =
@@ -459,7 +472,7 @@ impl Shared {
             eprintln!("thermocline: range {range} was closed with an error: {error}");
         }
         self.note_closed(range, served.map(|served| served.epoch()));
-        self.ranges.lock().remove(&range);
+        self.forget(&mut self.ranges.lock(), range);
     }
 
     /// Notes that a range is closed, if this LTC is its owner.

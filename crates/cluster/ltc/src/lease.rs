@@ -1,6 +1,7 @@
 //! The lease of this LTC.
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
 
 use environment::{Environment, Monotonic};
 
@@ -20,6 +21,12 @@ impl Lease {
     /// Extends the lease. A lease never becomes shorter.
     pub(crate) fn extend(&self, until: Monotonic) {
         self.until.fetch_max(until.as_nanos(), SeqCst);
+    }
+
+    /// Returns the time that is left of it.
+    pub(crate) fn left(&self) -> Duration {
+        let now = self.environment.now().as_nanos();
+        Duration::from_nanos(self.until.load(SeqCst).saturating_sub(now))
     }
 
     /// Returns whether it is valid. Check it after a read, and not before. (R4)

@@ -40,6 +40,7 @@ mod local_stocs;
 mod ltc;
 mod marker;
 mod memory;
+mod metrics;
 mod remote_stocs;
 mod results;
 mod served;

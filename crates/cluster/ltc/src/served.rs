@@ -8,8 +8,10 @@ use coordinator::Descriptor;
 use environment::Environment;
 use stoc::{Epoch, RangeId};
 use sync::RwLock;
-
-use thermocline::{Db, Direction, Durability, EngineKind, ErrorKind, Keyspace, KeyspaceOptions};
+use thermocline::{
+    DatabaseMetrics, Db, Direction, Durability, EngineKind, ErrorKind, Keyspace, KeyspaceOptions,
+    Registry,
+};
 use wire::Lanes;
 
 use crate::acks::Acks;
@@ -142,6 +144,16 @@ impl Served {
 
     pub(crate) fn epoch(&self) -> Epoch {
         self.epoch
+    }
+
+    /// Brings the present figures of the range into `registry`.
+    pub(crate) fn show(&self, registry: &Registry) {
+        DatabaseMetrics::new(registry).refresh(&self.db.stats());
+        let waiting = self.acks.waiting() as u64;
+        registry.set_gauges(&[
+            ("range_epoch", "The epoch of the range.", self.epoch.0),
+            ("range_waiting_replies", "Replies that wait for the StoCs of the log.", waiting),
+        ]);
     }
 
     /// Serves a request. `give` gets the reply: now, when StoCs have sent the value, or when writes

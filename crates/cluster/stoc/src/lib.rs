@@ -42,6 +42,7 @@ mod error;
 mod format;
 mod link;
 mod log_file;
+mod metrics;
 mod name;
 mod open;
 mod range;
@@ -51,6 +52,7 @@ mod store;
 mod table_file;
 #[cfg(test)]
 mod tests;
+mod throttle;
 
 pub use catalogue::Identity;
 pub use check::{Checked, check, identity};
@@ -63,6 +65,7 @@ pub use remote::{
 };
 pub use request::{Request, Response};
 pub use store::{Limits, Options, Stats, Stoc};
+pub use throttle::{Throttle, ThrottleOptions};
 
 /// Decodes a chain of edits of a catalogue, for fuzzing.
 ///

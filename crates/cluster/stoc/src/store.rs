@@ -303,6 +303,33 @@ impl Stoc {
         self.noted(catalogue.commit(Edit { references, seals, ..Edit::default() }))
     }
 
+    /// Releases all references of a range that the coordinator has forgotten, and promises that no
+    /// call for the range changes anything any more. Returns the number of files that the range
+    /// had.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn drop_range(&self, range: RangeId) -> Result<usize> {
+        let epoch = Epoch(u64::MAX);
+        self.fence(range, epoch)?;
+        let mut names: BTreeSet<FileName> =
+            self.range(range).lock().files.keys().copied().collect();
+        let others = self.catalogue.lock();
+        let shared = others.all.references.iter().filter(|(_, ranges)| ranges.contains(&range));
+        names.extend(shared.map(|(name, _)| *name));
+        drop(others);
+        names.iter().try_for_each(|name| self.release(name, range, epoch))?;
+        Ok(names.len())
+    }
+
+    /// Returns the ranges that have files here.
+    pub fn ranges_with_files(&self) -> Vec<RangeId> {
+        let ranges: Vec<_> =
+            self.ranges.read().iter().map(|(range, state)| (*range, Arc::clone(state))).collect();
+        let has_files = ranges.into_iter().filter(|(_, state)| !state.lock().files.is_empty());
+        has_files.map(|(range, _)| range).collect()
+    }
+
     /// Lists the files of a range.
     pub fn list(&self, range: RangeId) -> Vec<Listed> {
         let state = self.range(range);

@@ -389,3 +389,40 @@ fn limits_are_kept() {
     stoc.release(&table(1), RANGE, Epoch(1)).expect("memory takes it");
     assert_eq!(stoc.stats().map(|stats| (stats.files, stats.bytes)), Ok((0, 0)));
 }
+
+/// A range that is dropped has no files, and no call for it makes one, also after an opening.
+#[test]
+fn a_dropped_range_gets_no_files_any_more() {
+    let device = device::memory();
+    let stoc = open(&device, 1);
+    let other = FileName { range: RangeId(8), ..table(1) };
+    write_table(&stoc, other, 1, b"other");
+    let empty = stoc.stats().expect("memory has space");
+    stoc.create_log(log(1), Epoch(4)).expect("memory takes it");
+    stoc.append(&log(1), Epoch(4), 0, b"one").expect("memory takes it");
+    write_table(&stoc, table(3), 4, b"shared");
+    stoc.add_references(RangeId(8), Epoch(1), &[RANGE]).expect("memory takes it");
+    stoc.add_references(RANGE, Epoch(4), &[RangeId(8)]).expect("memory takes it");
+    stoc.create_table(table(1), Epoch(4), 0).expect("memory takes it");
+    write_table(&stoc, table(2), 4, b"whole");
+    assert_eq!(stoc.ranges_with_files(), [RANGE, RangeId(8)]);
+    assert_eq!(stoc.drop_range(RANGE), Ok(5));
+    // A file that another range has, too, stays.
+    let left: Vec<FileName> = stoc.list(RANGE).into_iter().map(|file| file.name).collect();
+    assert_eq!(left, [table(3)]);
+    stoc.release(&table(3), RangeId(8), Epoch(1)).expect("memory takes it");
+    assert_eq!(
+        stoc.stats().map(|stats| (stats.files, stats.bytes)),
+        Ok((empty.files, empty.bytes))
+    );
+    let refused = |stoc: &Stoc| {
+        let made = stoc.create_log(log(2), Epoch(1 << 40));
+        assert!(matches!(made, Err(Error::Fenced { .. })), "{made:?}");
+    };
+    refused(&stoc);
+    drop(stoc);
+    let stoc = open(&device, 2);
+    refused(&stoc);
+    assert_eq!(stoc.ranges_with_files(), [RangeId(8)]);
+    assert_eq!(stoc.drop_range(RANGE), Ok(0));
+}

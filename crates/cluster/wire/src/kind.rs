@@ -38,10 +38,11 @@ pub enum Kind {
     Beat,
     Clients,
     MakeKeyspace,
+    Leases,
 }
 
 /// All kinds with their codes.
-const CODES: [(Kind, u16); 28] = [
+const CODES: [(Kind, u16); 29] = [
     (Kind::Hello, 0x0001),
     (Kind::Welcome, 0x0002),
     (Kind::Refused, 0x0003),
@@ -70,6 +71,7 @@ const CODES: [(Kind, u16); 28] = [
     (Kind::Beat, 0x0304),
     (Kind::Clients, 0x0305),
     (Kind::MakeKeyspace, 0x0306),
+    (Kind::Leases, 0x0307),
 ];
 
 impl Kind {
@@ -115,6 +117,7 @@ impl Kind {
                 to == Role::Coordinator && matches!(from, Role::Client | Role::Admin)
             }
             Self::Beat => to == Role::Coordinator && from == Role::Ltc,
+            Self::Leases => to == Role::Coordinator && from == Role::Admin,
             Self::RangeGet | Self::RangeScan | Self::RangeWrite | Self::RangeClear => {
                 to == Role::Ltc && matches!(from, Role::Client | Role::Admin)
             }

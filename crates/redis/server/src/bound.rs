@@ -12,6 +12,7 @@ use thermocline::Db;
 use thermocline::environment::Environment;
 use thermocline::telemetry::Registry;
 
+use crate::metrics::MetricsListener;
 use crate::open_files;
 use crate::options::Options;
 use crate::server::{Error, Server, check, listen};
@@ -27,7 +28,7 @@ use crate::store::ranges::{Databases, Ranges};
 pub struct Bound {
     pub(crate) options: Options,
     pub(crate) listener: TcpListener,
-    pub(crate) metrics_listener: Option<TcpListener>,
+    pub(crate) metrics_listener: Option<MetricsListener>,
     pub(crate) addr: SocketAddr,
 }
 
@@ -41,9 +42,9 @@ impl Bound {
         check(&options)?;
         let options =
             Options { clients_max: open_files::fit_clients(options.clients_max), ..options };
-        let listen = |addr| listen(addr).map_err(|cause| Error::Listen { addr, cause });
-        let listener = listen(options.listen)?;
-        let metrics_listener = options.metrics.map(listen).transpose()?;
+        let addr = options.listen;
+        let listener = listen(addr).map_err(|cause| Error::Listen { addr, cause })?;
+        let metrics_listener = options.metrics.map(MetricsListener::new).transpose()?;
         let addr = listener.local_addr()?;
         Ok(Self { options, listener, metrics_listener, addr })
     }

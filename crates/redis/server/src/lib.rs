@@ -55,6 +55,7 @@ mod tests;
 
 pub use bound::Bound;
 pub use glob::glob_matches;
+pub use metrics::{MetricsListener, MetricsServer};
 pub use options::{Durability, EngineKind, Options, Secret};
 pub use protocol::parser::{count_commands, parse_in_pieces};
 pub use server::{Error, Server, Stopper};

@@ -25,8 +25,8 @@ impl Process {
         parse(&stat, &status)
     }
 
-    /// The figures under the names that Prometheus's own clients give them; `started_s` is when the
-    /// server started, in seconds since the epoch.
+    /// The figures under the names that Prometheus's own clients give them; `started_s` is when it
+    /// started, in seconds since the epoch.
     pub(crate) fn render_prometheus(&self, started_s: u64) -> String {
         let mut text = String::new();
         let mut metric = |name: &str, kind: &str, help: &str, value: &dyn std::fmt::Display| {
@@ -40,7 +40,7 @@ impl Process {
         let resident_help = "Memory that is resident, in bytes.";
         metric("cpu_seconds_total", "counter", "Processor time, in seconds.", &cpu_s);
         metric("resident_memory_bytes", "gauge", resident_help, &self.resident_bytes);
-        metric("start_time_seconds", "gauge", "When the server started.", &started_s);
+        metric("start_time_seconds", "gauge", "When the process started.", &started_s);
         metric("threads", "gauge", "Threads.", &self.threads);
         if let Ok(files) = fs::read_dir("/proc/self/fd") {
             metric("open_fds", "gauge", "Open file descriptors.", &files.count());

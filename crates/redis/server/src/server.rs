@@ -17,7 +17,7 @@ use crate::clients::Clients;
 use crate::event_loop::{EventLoop, Mailbox, Walker};
 use crate::gate::Gate;
 use crate::key_marks::KeyMarks;
-use crate::metrics::MetricsPage;
+use crate::metrics::{MetricsListener, MetricsPage};
 use crate::options::Options;
 use crate::retired;
 use crate::saving::Saving;
@@ -150,7 +150,7 @@ impl Server {
             environment,
             options,
         });
-        let metrics_addr = metrics_listener.as_ref().map(|l| l.local_addr()).transpose()?;
+        let metrics_addr = metrics_listener.as_ref().map(MetricsListener::addr);
         let server = Self { shared, metrics_addr, threads: Mutex::default() };
         server.start_threads(polls, listener, metrics_listener)?;
         Ok(server)
@@ -160,7 +160,7 @@ impl Server {
         &self,
         polls: Vec<Poll>,
         listener: mio::net::TcpListener,
-        metrics_listener: Option<mio::net::TcpListener>,
+        metrics_listener: Option<MetricsListener>,
     ) -> Result<(), Error> {
         let mut listener = Some(listener);
         for (index, poll) in polls.into_iter().enumerate() {
@@ -172,7 +172,7 @@ impl Server {
     }
 
     /// Starts the threads that work for the loops.
-    fn start_helpers(&self, metrics_listener: Option<mio::net::TcpListener>) -> Result<(), Error> {
+    fn start_helpers(&self, metrics_listener: Option<MetricsListener>) -> Result<(), Error> {
         let shared = Arc::clone(&self.shared);
         self.spawn_helper("retired", move || retired::drop_them(&shared))?;
         let shared = Arc::clone(&self.shared);
@@ -190,7 +190,11 @@ impl Server {
             self.spawn_helper("commits", run)?;
         }
         if let Some(listener) = metrics_listener {
-            let page = MetricsPage::new(Arc::clone(&self.shared), listener)?;
+            let (shared, stops) = (Arc::clone(&self.shared), Arc::clone(&self.shared));
+            let environment = self.shared.environment.clone();
+            let render = Box::new(move || shared.render_metrics());
+            let is_over = Box::new(move || stops.threads.stop.is_asked());
+            let page = MetricsPage::new(listener, render, is_over, environment)?;
             self.spawn_helper("metrics", move || page.run())?;
         }
         Ok(())

@@ -130,6 +130,12 @@ impl Shared {
         self.clients.memory.limit() / 4 * 3
     }
 
+    /// Returns the metrics in Prometheus's text format.
+    pub(crate) fn render_metrics(&self) -> String {
+        self.store.refresh_metrics();
+        self.stats.render_prometheus(self.clients.count(), self.clients.memory.used())
+    }
+
     /// Bytes of memory that data and clients take.
     pub(crate) fn memory_used(&self) -> u64 {
         self.store.memory().0 + self.clients.memory.used() as u64

@@ -1,7 +1,6 @@
 //! The interface to the data: the operations that the commands need of a store, and no more.
 
 pub(crate) mod database;
-mod figures;
 pub(crate) mod gateway;
 pub(crate) mod known;
 pub(crate) mod ranges;

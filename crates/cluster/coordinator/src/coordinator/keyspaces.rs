@@ -1,5 +1,7 @@
 //! The keyspaces of a cluster.
 
+use std::collections::BTreeSet;
+
 use logc::LogRecord;
 use stoc::{Epoch, RangeId};
 
@@ -103,8 +105,8 @@ impl Coordinator {
         Ok(found.into_iter().map(|(_, record)| record).collect())
     }
 
-    /// Drops a keyspace and its ranges in one step. The files of the ranges are released later
-    /// ([`Coordinator::forget_range`]).
+    /// Drops a keyspace and its ranges in one step. The leader forgets the ranges later
+    /// ([`Coordinator::forget_range`]), and then StoCs release their files.
     ///
     /// # Errors
     /// [`Error::NoKeyspace`]; [`Error::Store`], [`Error::Damaged`].
@@ -127,5 +129,18 @@ impl Coordinator {
                 return Ok(());
             }
         }
+    }
+
+    /// Returns the ranges among these that were dropped and forgotten. None of them comes back,
+    /// since a number is given once. (C4)
+    ///
+    /// # Errors
+    /// [`Error::Store`], [`Error::Damaged`].
+    pub fn forgotten(&self, among: &[RangeId]) -> Result<Vec<RangeId>> {
+        // Each smaller number was given before the list is read.
+        let given = self.cluster_record()?.record.next_range;
+        let known: BTreeSet<RangeId> = self.ranges()?.into_iter().map(|range| range.id).collect();
+        let was_given = among.iter().filter(|range| range.0 < given);
+        Ok(was_given.filter(|range| !known.contains(range)).copied().collect())
     }
 }

@@ -12,7 +12,7 @@ use wire::{Kind, Role};
 use crate::coordinator::Order;
 use crate::descriptor::Owner;
 use crate::error::Error;
-use crate::leases::{Beat, BeatReply};
+use crate::leases::{Beat, BeatReply, LeaseReport, LtcLease, RangeLease};
 use crate::store::{Compare, Revision, StoreError, Versioned, Write};
 
 /// A call of a [`crate::Store`]. Each variant is the method with its name.
@@ -283,6 +283,8 @@ pub enum LeaderReply {
     Clients(u64),
     /// To a call that makes a keyspace.
     Done,
+    /// To a call for the leases.
+    Leases(LeaseReport),
 }
 
 /// Encodes the reply to a call that only the leader serves.
@@ -330,7 +332,50 @@ fn put_leader_reply(fields: &mut Writer<'_>, reply: &LeaderReply) {
         }
         LeaderReply::Clients(first) => fields.put_u64(*first),
         LeaderReply::Done => {}
+        LeaderReply::Leases(report) => put_report(fields, report),
     }
+}
+
+fn put_report(fields: &mut Writer<'_>, LeaseReport { term, moves, ltcs, ranges }: &LeaseReport) {
+    fields.put_u64(*term);
+    fields.put_u64(*moves);
+    fields.put_varint(ltcs.len() as u64);
+    for LtcLease { owner, silent, left, ranges, is_ending } in ltcs {
+        fields.put_u32(owner.ltc);
+        fields.put_u64(owner.start);
+        for time in [silent, left] {
+            fields.put_u64(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+        }
+        fields.put_u32(*ranges);
+        fields.put_u8(u8::from(*is_ending));
+    }
+    fields.put_varint(ranges.len() as u64);
+    for RangeLease { range, is_covered, ordered } in ranges {
+        fields.put_u32(range.0);
+        fields.put_u8(u8::from(*is_covered));
+        fields.put_u8(u8::from(ordered.is_some()));
+        ordered.iter().for_each(|ltc| fields.put_u32(*ltc));
+    }
+}
+
+fn take_report(fields: &mut Reader<'_>) -> Decoded<LeaseReport> {
+    let (term, moves) = (fields.take_u64()?, fields.take_u64()?);
+    let (mut ltcs, mut ranges) = (Vec::new(), Vec::new());
+    for _ in 0..fields.take_count(33)? {
+        ltcs.push(LtcLease {
+            owner: Owner { ltc: fields.take_u32()?, start: fields.take_u64()? },
+            silent: Duration::from_millis(fields.take_u64()?),
+            left: Duration::from_millis(fields.take_u64()?),
+            ranges: fields.take_u32()?,
+            is_ending: fields.take_flag()?,
+        });
+    }
+    for _ in 0..fields.take_count(6)? {
+        let (range, is_covered) = (RangeId(fields.take_u32()?), fields.take_flag()?);
+        let ordered = if fields.take_flag()? { Some(fields.take_u32()?) } else { None };
+        ranges.push(RangeLease { range, is_covered, ordered });
+    }
+    Ok(LeaseReport { term, moves, ltcs, ranges })
 }
 
 /// Decodes the reply to a call of this kind, which only the leader serves.
@@ -371,6 +416,7 @@ fn take_leader_reply(kind: Kind, fields: &mut Reader<'_>) -> Decoded<LeaderReply
         }
         Kind::Clients => LeaderReply::Clients(fields.take_u64()?),
         Kind::MakeKeyspace => LeaderReply::Done,
+        Kind::Leases => LeaderReply::Leases(take_report(fields)?),
         other => return Err(fields.corruption(format!("{other:?} is no call of the leader"))),
     })
 }

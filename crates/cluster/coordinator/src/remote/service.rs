@@ -6,6 +6,8 @@ use std::sync::Arc;
 use codec::Corruption;
 use environment::Environment;
 use sync::Mutex;
+use thermocline::Registry;
+use thermocline::telemetry::Snapshot;
 use wire::{Handler, Kind, Lanes, Refusal, Request, Responder};
 
 use super::messages::{
@@ -52,6 +54,20 @@ impl StoreService {
         self.leases.lock().is_some()
     }
 
+    /// Returns the present metrics of the coordinator. The leader reads its records for them.
+    pub fn metrics(&self) -> Snapshot {
+        let present = Registry::default();
+        let leases = self.leases.lock().clone();
+        let leads = u64::from(leases.is_some());
+        let help = "1 for the coordinator that leads, 0 for a stand-by.";
+        present.set_gauges(&[("coordinator_leads", help, leads)]);
+        if let Some(leases) = leases {
+            // Without its store it does not know more.
+            let _ = leases.show(&present);
+        }
+        present.snapshot()
+    }
+
     /// Drops the calls that have not begun, and waits for the end of the others.
     pub fn stop(&self) {
         self.threads.stop();
@@ -88,6 +104,7 @@ fn lead(leases: &Mutex<Option<Arc<Leases>>>, request: &Request) -> crate::Result
             let count = decode_clients(&request.body).map_err(rejected)?;
             leases.coordinator().next_clients(count.into()).map(LeaderReply::Clients)
         }
+        Kind::Leases => leases.report().map(LeaderReply::Leases),
         _ => {
             let made = decode_keyspace(&request.body).map_err(rejected)?;
             let MakeKeyspace { name, options, splits } = made;
@@ -101,7 +118,8 @@ impl Handler for StoreService {
     fn handle(&self, request: Request, responder: Responder) {
         let (store, environment) = (Arc::clone(&self.store), self.environment.clone());
         let leases = Arc::clone(&self.leases);
-        let is_of_leader = matches!(request.kind, Kind::Beat | Kind::Clients | Kind::MakeKeyspace);
+        let is_of_leader =
+            matches!(request.kind, Kind::Beat | Kind::Clients | Kind::MakeKeyspace | Kind::Leases);
         // Reports wait for each other, and must not hold up the store.
         let threads = if is_of_leader { &self.of_leader } else { &self.threads };
         // Commits compare revisions, so their order does not matter.

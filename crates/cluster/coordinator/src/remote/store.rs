@@ -9,7 +9,7 @@ use super::messages::{
     LeaderReply, MakeKeyspace, StoreReply, StoreRequest, decode_leader_reply, decode_store_reply,
     encode_beat, encode_clients, encode_keyspace, encode_store_request,
 };
-use crate::leases::{Beat, BeatReply};
+use crate::leases::{Beat, BeatReply, LeaseReport};
 use crate::store::{Compare, Store, StoreError, Versioned, Write};
 
 /// Time that a call has. The coordinator begins none that is later.
@@ -66,6 +66,17 @@ impl RemoteStore {
     /// [`crate::Error::Rejected`], [`StoreError::Unavailable`].
     pub fn make_keyspace(&self, keyspace: &MakeKeyspace) -> crate::Result<()> {
         self.ask(Kind::MakeKeyspace, &encode_keyspace(keyspace), CALL_MAX).map(drop)
+    }
+
+    /// Returns the leases of LTCs, as the leader knows them.
+    ///
+    /// # Errors
+    /// [`crate::Error::Rejected`], [`StoreError::Unavailable`].
+    pub fn leases(&self) -> crate::Result<LeaseReport> {
+        match self.ask(Kind::Leases, &[], CALL_MAX)? {
+            LeaderReply::Leases(report) => Ok(report),
+            _ => Err(other_reply().into()),
+        }
     }
 
     /// Makes a call of the leader that may be made twice.

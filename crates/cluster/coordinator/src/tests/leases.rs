@@ -251,15 +251,37 @@ fn ranges_are_spread_and_an_ltc_is_drained() {
 }
 
 #[test]
-fn a_dropped_range_is_closed() {
+fn a_dropped_range_is_closed_and_forgotten() {
     let mut leader = Leader::new(&[]);
     leader.pass(LEASE);
     leader.serve(owner(1));
+    leader.beat(owner(1), &[RANGE]);
+    let forgotten = |leader: &Leader| leader.coordinator.forgotten(&[RANGE, RangeId(2)]);
     leader.coordinator.drop_keyspace("users").expect("it is there");
     assert_eq!(leader.beat(owner(1), &[RANGE]).close, [RANGE]);
-    leader.coordinator.forget_range(RANGE).expect("it is dropped");
-    assert_eq!(leader.beat(owner(1), &[RANGE]).close, [RANGE]);
+    leader.beat(owner(2), &[]);
+    assert_eq!(forgotten(&leader), Ok(Vec::new()), "its owner may serve it");
+    // The owner has closed it.
     assert_eq!(leader.beat(owner(1), &[]).open, []);
+    assert_eq!(forgotten(&leader), Ok(vec![RANGE]), "the other one was not given");
+    assert_eq!(leader.beat(owner(1), &[RANGE]).close, [RANGE]);
+}
+
+/// A dropped range whose owner is away is forgotten when the lease of the owner is over.
+#[test]
+fn a_dropped_range_of_a_lost_ltc_is_forgotten() {
+    let mut leader = Leader::new(&[]);
+    leader.pass(LEASE);
+    leader.serve(owner(1));
+    leader.beat(owner(1), &[RANGE]);
+    leader.coordinator.drop_keyspace("users").expect("it is there");
+    let mut rounds = 0;
+    while leader.coordinator.range(RANGE).is_ok() {
+        leader.pass(LEASE / 5);
+        leader.beat(owner(2), &[]);
+        rounds += 1;
+    }
+    assert_eq!(rounds, 5);
 }
 
 /// An LTC that does not follow its orders loses them to another one.
@@ -313,4 +335,40 @@ fn an_ltc_that_ends_or_hangs_keeps_no_range() {
         leader.pass(LEASE / 5);
     }
     assert!(leader.order(owner(3), &[]).is_some());
+}
+
+/// The report of the leader follows a range from one LTC to another one, and until its lease ends.
+#[test]
+fn the_report_shows_leases_orders_and_moves() {
+    let mut leader = Leader::new(&[]);
+    leader.pass(LEASE);
+    let shown = |leader: &Leader| {
+        let report = leader.leases.report().expect("the database is open");
+        let range = *report.ranges.first().expect("there is a range");
+        (range.is_covered, range.ordered, report.moves)
+    };
+    assert_eq!(shown(&leader), (false, None, 0));
+    let epoch = leader.serve(owner(1));
+    leader.beat(owner(1), &[RANGE]);
+    leader.beat(owner(2), &[]);
+    assert_eq!(shown(&leader), (true, None, 0));
+    leader.coordinator.move_range(RANGE, 2).expect("it serves");
+    assert_eq!(leader.beat(owner(1), &[RANGE]).moving, [RANGE]);
+    leader.coordinator.leave(RANGE, epoch).expect("it moves");
+    leader.coordinator.left(RANGE, epoch).expect("it leaves");
+    leader.beat(owner(1), &[]);
+    let order = leader.order(owner(2), &[]).expect("it is closed");
+    assert_eq!(shown(&leader), (false, Some(2), 0));
+    let taken = leader.coordinator.take_ordered(order, owner(2)).expect("the order is new");
+    leader.coordinator.serve(RANGE, taken.epoch).expect("it is opening");
+    leader.beat(owner(2), &[RANGE]);
+    assert_eq!(shown(&leader), (true, None, 1));
+    leader.pass(LEASE / 2);
+    leader.beat(owner(1), &[]);
+    let ltcs = leader.leases.report().expect("the database is open").ltcs;
+    let times: Vec<_> = ltcs.iter().map(|ltc| (ltc.owner, ltc.silent, ltc.left)).collect();
+    let (none, half) = (Duration::ZERO, LEASE / 2);
+    assert_eq!(times, [(owner(1), none, LEASE), (owner(2), half, half)]);
+    leader.pass(LEASE);
+    assert_eq!(shown(&leader), (false, None, 1));
 }

@@ -8,10 +8,10 @@ use wire::{
 
 use super::*;
 use crate::{
-    Beat, BeatReply, LEASE, LeaderReply, Leases, MakeKeyspace, RemoteStore, Revision, StoreReply,
-    StoreRequest, StoreService, decode_beat, decode_clients, decode_keyspace, decode_leader_reply,
-    decode_store_reply, decode_store_request, encode_beat, encode_clients, encode_keyspace,
-    encode_leader_reply, encode_store_reply, encode_store_request,
+    Beat, BeatReply, LEASE, LeaderReply, LeaseReport, Leases, LtcLease, MakeKeyspace, RangeLease,
+    RemoteStore, Revision, StoreReply, StoreRequest, StoreService, decode_beat, decode_clients,
+    decode_keyspace, decode_leader_reply, decode_store_reply, decode_store_request, encode_beat,
+    encode_clients, encode_keyspace, encode_leader_reply, encode_store_reply, encode_store_request,
 };
 
 const CLUSTER: u64 = 0xc1;
@@ -103,10 +103,18 @@ fn calls_of_the_leader_keep_their_content() {
     let open = vec![Order { range: RangeId(2), epoch: Epoch(5), term }];
     let (lease, next) = (Duration::from_secs(5), Duration::from_millis(50));
     let reply = BeatReply { term, lease, next, open, moving: ranges.clone(), close: ranges };
+    let (silent, left) = (Duration::from_millis(70), lease);
+    let ltc = LtcLease { owner: owner(3), silent, left, ranges: 2, is_ending };
+    let covers = [None, Some(3)].map(|ordered| {
+        let (range, is_covered) = (RangeId(2), ordered.is_none());
+        RangeLease { range, is_covered, ordered }
+    });
+    let report = LeaseReport { term, moves: 4, ltcs: vec![ltc], ranges: covers.into() };
     for (kind, reply) in [
         (Kind::Beat, LeaderReply::Beat(reply)),
         (Kind::Clients, LeaderReply::Clients(300)),
         (Kind::MakeKeyspace, LeaderReply::Done),
+        (Kind::Leases, LeaderReply::Leases(report)),
     ] {
         let errors = [
             Error::Store(StoreError::NotLeader),

@@ -1,15 +1,18 @@
 //! StoCs behind a network: messages, order, and lost connections.
 
+use std::num::NonZeroU64;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use codec::Corruption;
+use environment::{Clock, Monotonic, Seed};
 use wire::{Certified, Cut, Endpoint as _, LocalNetwork, Node, Role};
 
 use super::*;
 use crate::{
     DirectLink, Fenced, Identity, Link, Listed, RemoteLink, Request, Response, Stats, StocService,
-    call, decode_request, decode_response, encode_request, encode_response,
+    Throttle, ThrottleOptions, call, decode_request, decode_response, encode_request,
+    encode_response,
 };
 
 /// A limit that only a fault reaches.
@@ -33,9 +36,13 @@ fn node_options(role: Role, number: u32, identity: Identity) -> wire::Options {
 
 impl Remote {
     fn new(stoc: &Arc<Stoc>) -> Self {
-        let network = LocalNetwork::default();
         let service = StocService::new(Arc::clone(stoc), 3, &Environment::real());
-        let service = Arc::new(service.expect("there are threads"));
+        Self::with_service(stoc, service.expect("there are threads"))
+    }
+
+    fn with_service(stoc: &Arc<Stoc>, service: StocService) -> Self {
+        let network = LocalNetwork::default();
+        let service = Arc::new(service);
         let identity = stoc.identity();
         let certified =
             |role, node| Certified { cluster: identity.cluster, role, node: Some(node) };
@@ -238,6 +245,46 @@ fn s6_a_request_that_does_not_end_is_seen() {
         remote.service.longest_run() == Duration::ZERO
     });
     assert!(is_over);
+}
+
+/// A clock that a sleep moves, so that it counts the time of all sleeps.
+#[derive(Debug, Default)]
+struct CountingClock(AtomicU64);
+
+impl Clock for CountingClock {
+    fn monotonic(&self) -> Monotonic {
+        Monotonic::from_nanos(self.0.load(SeqCst))
+    }
+
+    fn wall(&self) -> Duration {
+        Duration::from_nanos(self.0.load(SeqCst))
+    }
+
+    fn sleep(&self, duration: Duration) {
+        self.0.fetch_add(duration.as_nanos() as u64, SeqCst);
+    }
+}
+
+/// A throttled StoC does the same as another one. Its requests take the time of the disk that it
+/// seems to have: 2 ms for each of 18 operations, and 1 us for each of 310,041 bytes.
+#[test]
+fn a_throttled_stoc_takes_the_time_of_its_disk() {
+    let (near, far) = (open(&device::memory(), 1), Arc::new(open(&device::memory(), 1)));
+    let near: Arc<dyn Link> = Arc::new(DirectLink(Arc::new(near)));
+    let clock = Arc::new(CountingClock::default());
+    let environment = Environment::new(Arc::clone(&clock) as _, Seed::from(1));
+    let options = ThrottleOptions {
+        bytes_per_s: NonZeroU64::new(1_000_000),
+        operation: Duration::from_millis(2),
+    };
+    let service = StocService::new(Arc::clone(&far), 3, &Environment::real());
+    let service = service.expect("there are threads");
+    let service = service.with_throttle(Throttle::new(options, &environment));
+    let remote = Remote::with_service(&far, service);
+    for request in requests() {
+        assert_eq!(ask(&remote.link, &request), ask(&near, &request), "{request:?}");
+    }
+    assert_eq!(clock.wall(), Duration::from_micros(18 * 2_000 + 310_041));
 }
 
 /// S5: a link leads to one storage.

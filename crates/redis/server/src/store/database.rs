@@ -10,11 +10,10 @@ use std::sync::{Arc, OnceLock};
 use thermocline::SeqNo;
 use thermocline::sync::locks::Mutex;
 use thermocline::{
-    Backups, Batch, Db, Doorbell, Durability, EngineKind, Error, ErrorKind, ExpiryStats, Keyspace,
-    KeyspaceOptions, PauseExpiry, Progress,
+    Backups, Batch, DatabaseMetrics, Db, Doorbell, Durability, EngineKind, Error, ErrorKind,
+    ExpiryStats, Keyspace, KeyspaceOptions, PauseExpiry, Progress,
 };
 
-use super::figures::Figures;
 use super::session::{KeyspaceSession, StoreSession, number_of};
 use super::{Change, DB_COUNT, DbIndex, Durable, Found, Step, Store, StoreError, Visit};
 
@@ -32,7 +31,7 @@ pub(crate) struct Database {
     keyspaces: [OnceLock<Keyspace>; DB_COUNT as usize],
     /// Held while a keyspace is made.
     making: Mutex<()>,
-    figures: Figures,
+    metrics: DatabaseMetrics,
 }
 
 impl From<Error> for StoreError {
@@ -63,7 +62,7 @@ impl Database {
             engine,
             keyspaces: Default::default(),
             making: Mutex::default(),
-            figures: Figures::new(db.telemetry()),
+            metrics: DatabaseMetrics::new(db.telemetry()),
         };
         for keyspace in store.db.keyspaces() {
             let index = (0..DB_COUNT).find(|&index| name(index) == keyspace.name());
@@ -348,7 +347,7 @@ impl Durable for Database {
     }
 
     fn refresh_metrics(&self) {
-        self.figures.refresh(&self.db.stats());
+        self.metrics.refresh(&self.db.stats());
     }
 
     fn pause_expiry(&self) -> PauseExpiry {

@@ -64,7 +64,7 @@ fn the_metrics_of_the_database_and_the_process_are_served() {
         ("journal_bytes", 100_000.0),
         ("database_writes_total", 100.0),
         ("database_disk_bytes", 100_000.0),
-        ("server_data_memory_bytes", 100_000.0),
+        ("database_memory_bytes", 100_000.0),
         ("keyspace_live_keys{keyspace=\"redis-0\"}", 100.0),
         ("keyspace_live_bytes{keyspace=\"redis-0\"}", 100_000.0),
         ("keyspace_memory_bytes{keyspace=\"redis-0\"}", 100_000.0),

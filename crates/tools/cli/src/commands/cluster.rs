@@ -53,6 +53,7 @@ pub(super) fn run(context: &Context, command: &ClusterCommand) -> Outcome {
         ClusterCommand::Certs(with) => component::certs(context, &with.own),
         ClusterCommand::Status(_) => component::status(context),
         ClusterCommand::Keyspace(with) => component::change(context, &Change::Keyspace(&with.own)),
+        ClusterCommand::Drop(with) => component::change(context, &Change::Drop(&with.own)),
         ClusterCommand::Move(with) => component::change(context, &Change::Move(&with.own)),
         ClusterCommand::Drain(with) => component::change(context, &Change::Drain(&with.own, true)),
         ClusterCommand::Undrain(with) => {

@@ -16,12 +16,16 @@ mod ltc;
 #[cfg(feature = "cluster")]
 mod node;
 #[cfg(feature = "cluster")]
+mod releases;
+#[cfg(feature = "cluster")]
 mod status;
 #[cfg(feature = "cluster")]
 mod stoc;
 
 use super::Context;
-use super::cluster::arguments::{ClusterCerts, ClusterKeyspace, ClusterLtc, ClusterMove};
+use super::cluster::arguments::{
+    ClusterCerts, ClusterDrop, ClusterKeyspace, ClusterLtc, ClusterMove,
+};
 use crate::arguments::Serve;
 use crate::failure::Outcome;
 
@@ -64,6 +68,8 @@ pub(super) fn gateway(context: &Context, arguments: &Serve, coordinators: &str) 
 pub(super) enum Change<'a> {
     /// Makes a keyspace.
     Keyspace(&'a ClusterKeyspace),
+    /// Drops a keyspace.
+    Drop(&'a ClusterDrop),
     /// Moves a range.
     Move(&'a ClusterMove),
     /// Has an LTC leave its ranges, or ends that.

@@ -36,31 +36,47 @@ pub(crate) struct LoadFlags(pub(crate) Flags);
 
 const LOAD_ENGINE_HELP: &str = "Engine of all keyspaces: {engines} [default: each as in the dump]";
 
-fn augment(command: Command, scope: Scope) -> Command {
-    let settings = SETTINGS.iter().filter(|setting| setting.scope == scope);
+/// Adds the settings of some scopes under one heading.
+fn augment(command: Command, scopes: &[Scope], heading: &'static str) -> Command {
+    let settings = SETTINGS.iter().filter(|setting| scopes.contains(&setting.scope));
     settings.fold(command, |command, setting| {
         let arg = Arg::new(setting.key)
             .long(setting.key)
             .value_name(setting.placeholder)
             .help(setting.full_help())
-            .help_heading(match scope {
-                Scope::Store => "Settings of the database",
-                Scope::Server => "Settings of the server",
-                Scope::Member | Scope::Stoc | Scope::Ltc => "Settings of a process of a cluster",
-            });
+            .help_heading(heading);
         command.arg(arg)
     })
 }
 
-fn given(matches: &ArgMatches, scopes: &[Scope]) -> Flags {
-    let settings = SETTINGS.iter().filter(|setting| scopes.contains(&setting.scope));
+fn of_store(command: Command) -> Command {
+    augment(command, &[Scope::Store], "Settings of the database")
+}
+
+fn of_server(command: Command) -> Command {
+    augment(command, &[Scope::Server, Scope::Process], "Settings of the server")
+}
+
+const OF_MEMBERS: &str = "Settings of a process of a cluster";
+
+fn of_member(command: Command) -> Command {
+    augment(command, &[Scope::Member, Scope::Process], OF_MEMBERS)
+}
+
+/// Adds the settings of one kind of process.
+fn of_own(command: Command, scope: Scope) -> Command {
+    augment(command, &[scope], OF_MEMBERS)
+}
+
+fn given(matches: &ArgMatches, scope: Scope) -> Flags {
+    let settings = SETTINGS.iter().filter(|setting| scope.includes(setting.scope));
     let text = |key: &'static str| Some((key, matches.get_one::<String>(key)?.clone()));
     settings.filter_map(|setting| text(setting.key)).collect()
 }
 
 impl Args for StoreFlags {
     fn augment_args(command: Command) -> Command {
-        augment(command, Scope::Store)
+        of_store(command)
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -70,7 +86,7 @@ impl Args for StoreFlags {
 
 impl FromArgMatches for StoreFlags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
-        Ok(Self(given(matches, &[Scope::Store])))
+        Ok(Self(given(matches, Scope::Store)))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
@@ -81,7 +97,7 @@ impl FromArgMatches for StoreFlags {
 
 impl Args for ServerFlags {
     fn augment_args(command: Command) -> Command {
-        augment(augment(command, Scope::Server), Scope::Store)
+        of_store(of_server(command))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -91,7 +107,7 @@ impl Args for ServerFlags {
 
 impl FromArgMatches for ServerFlags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
-        Ok(Self(given(matches, &[Scope::Server, Scope::Store])))
+        Ok(Self(given(matches, Scope::Server)))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
@@ -102,7 +118,7 @@ impl FromArgMatches for ServerFlags {
 
 impl Args for MemberFlags {
     fn augment_args(command: Command) -> Command {
-        augment(command, Scope::Member)
+        of_member(command)
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -112,7 +128,7 @@ impl Args for MemberFlags {
 
 impl FromArgMatches for MemberFlags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
-        Ok(Self(given(matches, &[Scope::Member])))
+        Ok(Self(given(matches, Scope::Member)))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
@@ -123,7 +139,7 @@ impl FromArgMatches for MemberFlags {
 
 impl Args for StocFlags {
     fn augment_args(command: Command) -> Command {
-        augment(augment(command, Scope::Member), Scope::Stoc)
+        of_own(of_member(command), Scope::Stoc)
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -133,7 +149,7 @@ impl Args for StocFlags {
 
 impl FromArgMatches for StocFlags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
-        Ok(Self(given(matches, &[Scope::Member, Scope::Stoc])))
+        Ok(Self(given(matches, Scope::Stoc)))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
@@ -144,7 +160,7 @@ impl FromArgMatches for StocFlags {
 
 impl Args for LtcFlags {
     fn augment_args(command: Command) -> Command {
-        augment(augment(augment(command, Scope::Member), Scope::Ltc), Scope::Store)
+        of_store(of_own(of_member(command), Scope::Ltc))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -154,7 +170,7 @@ impl Args for LtcFlags {
 
 impl FromArgMatches for LtcFlags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
-        Ok(Self(given(matches, &[Scope::Member, Scope::Ltc, Scope::Store])))
+        Ok(Self(given(matches, Scope::Ltc)))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
@@ -176,7 +192,7 @@ impl Args for LoadFlags {
 
 impl FromArgMatches for LoadFlags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
-        Ok(Self(given(matches, &[Scope::Store])))
+        Ok(Self(given(matches, Scope::Store)))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {

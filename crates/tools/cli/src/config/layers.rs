@@ -10,7 +10,9 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::num::NonZeroU64;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use ltc::StocChoice;
 
@@ -20,6 +22,8 @@ use super::values;
 
 /// The variable that names the file.
 const FILE_VARIABLE: &str = "THERMOCLINE_CONFIG";
+/// Bytes of a megabyte of a disk's rate.
+const MEGABYTE: u64 = 1_000_000;
 
 /// Settings given as flags: key and text.
 pub(crate) type Flags = Vec<(&'static str, String)>;
@@ -51,6 +55,8 @@ pub(crate) struct Member {
     pub(crate) node: u32,
     /// The address at which the others reach it.
     pub(crate) address: SocketAddr,
+    /// The address of its metrics.
+    pub(crate) metrics: Option<SocketAddr>,
     /// The addresses of the coordinators.
     pub(crate) coordinators: Vec<String>,
     /// The directory of certificates.
@@ -171,9 +177,11 @@ impl Effective {
             "auto" => PathBuf::from(format!("./{role}-{node}")),
             dir => values::dir(dir)?,
         };
+        let address = values::reachable(self.text("address"))?;
         Ok(Member {
             node,
-            address: values::reachable(self.text("address"))?,
+            address,
+            metrics: self.metrics(address)?,
             coordinators: values::hosts_and_ports(self.text("coordinators"))?,
             certificates: values::dir(self.text("certificates"))?,
             data_dir,
@@ -183,6 +191,36 @@ impl Effective {
             etcd_key: values::file_or_none(self.text("etcd-key"))?,
             domain: values::name_or_none(self.text("domain"))?,
             stoc_choice: values::stoc_choice(self.text("stoc-choice"))?,
+        })
+    }
+
+    /// Returns the disk that a StoC is to seem to have, if it is throttled.
+    #[cfg_attr(
+        not(any(feature = "cluster", test)),
+        expect(dead_code, reason = "only the processes of a cluster read it")
+    )]
+    pub(crate) fn throttle(&self) -> Result<Option<stoc::ThrottleOptions>, String> {
+        let megabytes = values::count_or_off(self.text("throttle-mb-per-s"))?;
+        let operation_ms = values::count_or_off(self.text("throttle-ms-per-operation"))?;
+        let bytes = |megabytes| NonZeroU64::new(u64::from(megabytes) * MEGABYTE);
+        let operation = Duration::from_millis(operation_ms.unwrap_or(0).into());
+        let options = stoc::ThrottleOptions { bytes_per_s: megabytes.and_then(bytes), operation };
+        Ok((options != stoc::ThrottleOptions::default()).then_some(options))
+    }
+
+    /// Returns how an LTC stores the files of ranges.
+    #[cfg_attr(
+        not(any(feature = "cluster", test)),
+        expect(dead_code, reason = "only the processes of a cluster read it")
+    )]
+    pub(crate) fn ranges(&self) -> Result<ltc::RangeOptions, String> {
+        let ensemble = values::log_ensemble(self.text("log-ensemble"))?;
+        Ok(ltc::RangeOptions {
+            ensemble,
+            quorum: ensemble / 2 + 1,
+            copies: values::copies(self.text("copies"))?,
+            rho: values::rho(self.text("rho"))?,
+            slow: values::duration(self.text("stoc-timeout"))?,
         })
     }
 
@@ -243,14 +281,20 @@ impl Effective {
         values::bytes_or_auto(self.text("client-memory"))
     }
 
+    /// Returns the address of the metrics of a process that listens at `listen`.
+    fn metrics(&self, listen: SocketAddr) -> Result<Option<SocketAddr>, String> {
+        let metrics = values::endpoint_or_off(self.text("metrics"))?;
+        match metrics == Some(listen) && listen.port() != 0 {
+            true => Err(format!("clients and metrics cannot both have {listen}")),
+            false => Ok(metrics),
+        }
+    }
+
     fn server(&self, client_memory: u64) -> Result<server::Options, String> {
         let threads = server::Options::default().threads;
         let listen = (values::address(self.text("listen"))?, values::port(self.text("port"))?);
         let listen = SocketAddr::from(listen);
-        let metrics = values::endpoint_or_off(self.text("metrics"))?;
-        if metrics == Some(listen) && listen.port() != 0 {
-            return Err(format!("clients and metrics cannot both have {listen}"));
-        }
+        let metrics = self.metrics(listen)?;
         let fits = |key: &str, bytes: u64| {
             usize::try_from(bytes).map_err(|_| format!("{key}: {bytes} bytes are too many here"))
         };

@@ -11,6 +11,8 @@ pub(crate) enum Scope {
     Server,
     /// Processes of a cluster.
     Member,
+    /// `serve` and the processes of a cluster. No command has this scope.
+    Process,
     /// A StoC, which is a process of a cluster.
     Stoc,
     /// An LTC: a process of a cluster that opens databases.
@@ -20,13 +22,14 @@ pub(crate) enum Scope {
 impl Scope {
     /// Returns whether a command of this scope reads the settings of another one.
     pub(crate) fn includes(self, other: Self) -> bool {
-        let pairs = [
-            (Self::Server, Self::Store),
-            (Self::Stoc, Self::Member),
-            (Self::Ltc, Self::Member),
-            (Self::Ltc, Self::Store),
-        ];
-        self == other || pairs.contains(&(self, other))
+        let others: &[Self] = match self {
+            Self::Server => &[Self::Store, Self::Process],
+            Self::Member => &[Self::Process],
+            Self::Stoc => &[Self::Member, Self::Process],
+            Self::Ltc => &[Self::Store, Self::Member, Self::Process],
+            Self::Store | Self::Process => &[],
+        };
+        self == other || others.contains(&other)
     }
 }
 
@@ -165,7 +168,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         default: "off",
         placeholder: "ADDRESS:PORT",
         help: "Address that serves GET /metrics, without a password; or off",
-        scope: Scope::Server,
+        scope: Scope::Process,
         check: |text| values::endpoint_or_off(text).map(drop),
     },
     Setting {
@@ -332,5 +335,57 @@ pub(crate) const SETTINGS: &[Setting] = &[
                random StoCs as are needed, by their load) or random",
         scope: Scope::Ltc,
         check: |text| values::stoc_choice(text).map(drop),
+    },
+    Setting {
+        key: "throttle-mb-per-s",
+        default: "off",
+        placeholder: "COUNT",
+        help: "For measurements only: megabytes (of a million bytes) a second of the slow disk that \
+               the StoC is to seem to have, or off",
+        scope: Scope::Stoc,
+        check: |text| values::count_or_off(text).map(drop),
+    },
+    Setting {
+        key: "throttle-ms-per-operation",
+        default: "off",
+        placeholder: "COUNT",
+        help: "For measurements only: milliseconds of each operation of that disk, or off",
+        scope: Scope::Stoc,
+        check: |text| values::count_or_off(text).map(drop),
+    },
+    Setting {
+        key: "copies",
+        default: "2",
+        placeholder: "COUNT",
+        help: "StoCs that store each table, 1 to 3; with 1, a lost StoC loses tables",
+        scope: Scope::Ltc,
+        check: |text| values::copies(text).map(drop),
+    },
+    Setting {
+        key: "rho",
+        default: "3",
+        placeholder: "COUNT",
+        help: "Most fragments of a table, 1 to 16: a table has one for each 2 MiB, and each \
+               fragment has its copies",
+        scope: Scope::Ltc,
+        check: |text| values::rho(text).map(drop),
+    },
+    Setting {
+        key: "log-ensemble",
+        default: "3",
+        placeholder: "COUNT",
+        help: "StoCs that store each log: 3, of which two acknowledge an append, or 1; with 1, a \
+               lost StoC loses acknowledged writes",
+        scope: Scope::Ltc,
+        check: |text| values::log_ensemble(text).map(drop),
+    },
+    Setting {
+        key: "stoc-timeout",
+        default: "1s",
+        placeholder: "TIME",
+        help: "Time after which a StoC that does not reply to an append of a log has failed, and the \
+               log continues with others",
+        scope: Scope::Ltc,
+        check: |text| values::duration(text).map(drop),
     },
 ];

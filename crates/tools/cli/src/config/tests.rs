@@ -192,6 +192,12 @@ fn refused_values() {
         ("backups", &[""]),
         ("domain", &["", "rack 1", "rack\n"]),
         ("stoc-choice", &["", "in turn"]),
+        ("copies", &["", "0", "4", "two"]),
+        ("rho", &["", "0", "17", "-1"]),
+        ("log-ensemble", &["0", "2", "4", "5"]),
+        ("stoc-timeout", &["", "0s", "off"]),
+        ("throttle-mb-per-s", &["", "0", "-1", "4mb"]),
+        ("throttle-ms-per-operation", &["0", "2ms"]),
     ];
     for (key, texts) in refused {
         for text in texts {
@@ -200,6 +206,28 @@ fn refused_values() {
             assert!(error.starts_with(&format!("--{key}: ")), "{key} {text:?}: {error}");
         }
     }
+}
+
+#[test]
+fn ranges_and_throttles_have_their_settings() {
+    let of = |flags: &[(&'static str, &str)]| {
+        let flags = flags.iter().map(|(key, text)| (*key, (*text).to_owned())).collect();
+        Effective::gather(None, variables(&[]), &flags).unwrap()
+    };
+    let expected = ltc::RangeOptions::default();
+    let default = of(&[]).ranges().unwrap();
+    assert_eq!(format!("{default:?}"), format!("{expected:?}"));
+    let ranges = of(&[("copies", "1"), ("log-ensemble", "1"), ("stoc-timeout", "20s")]).ranges();
+    let ranges = ranges.unwrap();
+    assert_eq!((ranges.copies, ranges.ensemble, ranges.quorum), (1, 1, 1));
+    assert_eq!(ranges.slow, std::time::Duration::from_secs(20));
+    assert_eq!(of(&[]).throttle(), Ok(None));
+    let throttle = of(&[("throttle-mb-per-s", "4"), ("throttle-ms-per-operation", "2")]).throttle();
+    let throttle = throttle.unwrap().expect("it is throttled");
+    assert_eq!(throttle.bytes_per_s.map(u64::from), Some(4_000_000));
+    assert_eq!(throttle.operation, std::time::Duration::from_millis(2));
+    let throttle = of(&[("throttle-ms-per-operation", "1")]).throttle().unwrap();
+    assert_eq!(throttle.expect("it is throttled").bytes_per_s, None);
 }
 
 #[test]

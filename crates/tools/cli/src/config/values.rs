@@ -14,6 +14,12 @@ use super::allowed_memory;
 const NAME_BYTES_MAX: usize = 255;
 /// Bytes of `auto` memory if the process may use twice that or more.
 const AUTO_MEMORY_BYTES: u64 = 1 << 30;
+/// Most copies of a table.
+const COPIES_MAX: usize = 3;
+/// Most fragments of a table that may be asked for.
+const RHO_MAX: u32 = 16;
+/// Numbers of StoCs that a log may have.
+const LOG_ENSEMBLES: [usize; 2] = [1, 3];
 
 /// A size in bytes: a number, and `kb`, `mb`, `gb` or `tb` in powers of 1024.
 pub(super) fn bytes(text: &str) -> Result<u64, String> {
@@ -179,6 +185,35 @@ pub(super) fn io(text: &str) -> Result<Io, String> {
         "direct" => Ok(Io::DirectBlocks),
         _ => Err(format!("{text:?} is no kind of I/O: one of buffered, direct")),
     }
+}
+
+/// The number of copies of a table.
+pub(super) fn copies(text: &str) -> Result<usize, String> {
+    let parsed = text.parse().ok().filter(|copies| (1..=COPIES_MAX).contains(copies));
+    parsed.ok_or_else(|| format!("{text:?} is no number of copies: 1 to {COPIES_MAX}"))
+}
+
+/// The most fragments of a table.
+pub(super) fn rho(text: &str) -> Result<u32, String> {
+    let parsed = text.parse().ok().filter(|rho| (1..=RHO_MAX).contains(rho));
+    parsed.ok_or_else(|| format!("{text:?} is no number of fragments: 1 to {RHO_MAX}"))
+}
+
+/// The number of StoCs of a log. An opening counts replies by the quorum of the present setting,
+/// also for segments of an earlier one. With five StoCs, and so a quorum of three, it would open a
+/// segment of three StoCs after too few replies.
+pub(super) fn log_ensemble(text: &str) -> Result<usize, String> {
+    let parsed = text.parse().ok().filter(|stocs| LOG_ENSEMBLES.contains(stocs));
+    parsed.ok_or_else(|| format!("{text:?} is no number of StoCs of a log: 1 or 3"))
+}
+
+/// A count, or `off`.
+pub(super) fn count_or_off(text: &str) -> Result<Option<u32>, String> {
+    if text == "off" {
+        return Ok(None);
+    }
+    let parsed = text.parse().ok().filter(|count| *count > 0).map(Some);
+    parsed.ok_or_else(|| format!("{text:?} is no count: a whole number above 0, or off"))
 }
 
 /// A number above zero.

@@ -14,15 +14,18 @@ use crate::etcd::{Member, free_port};
 use crate::program::{Said, run};
 use crate::serving::Served;
 
+/// The address of the metrics of a process.
+const METRICS: [&str; 2] = ["--metrics", "127.0.0.1:0"];
+
 /// A cluster below a directory.
-struct Cluster<'d> {
+pub(crate) struct Cluster<'d> {
     dir: &'d Path,
     certs: String,
     coordinator: String,
 }
 
 impl<'d> Cluster<'d> {
-    fn new(dir: &'d Path) -> Self {
+    pub(crate) fn new(dir: &'d Path) -> Self {
         let certs = dir.join("certs").display().to_string();
         let said = run(["cluster", "certs", &certs]);
         assert_eq!(said.code, 0, "{said:?}");
@@ -30,26 +33,28 @@ impl<'d> Cluster<'d> {
         Self { dir, certs, coordinator: format!("127.0.0.1:{}", free_port()) }
     }
 
-    fn options(&self) -> [&str; 5] {
+    pub(crate) fn options(&self) -> [&str; 5] {
         ["--json", "--certificates", &self.certs, "--coordinators", &self.coordinator]
     }
 
-    fn coordinator(&self) -> Served {
+    pub(crate) fn coordinator(&self) -> Served {
         let mut options = self.options().to_vec();
         options.extend(["--address", &self.coordinator]);
+        options.extend(METRICS);
         let data = self.dir.join("coordinator");
         let mut served = Served::start_command(&["coordinator", "--data-dir"], &data, &options);
         assert_eq!(served.addr(), self.coordinator);
         served
     }
 
-    fn stoc(&self, node: &str) -> Served {
+    pub(crate) fn stoc(&self, node: &str) -> Served {
         self.stoc_with(node, &[])
     }
 
     fn stoc_with(&self, node: &str, more: &[&str]) -> Served {
         let mut options = self.options().to_vec();
         options.extend(["--node", node]);
+        options.extend(METRICS);
         options.extend(more);
         let data = self.dir.join(format!("stoc-{node}"));
         let mut served = Served::start_command(&["stoc", "--data-dir"], &data, &options);
@@ -57,31 +62,33 @@ impl<'d> Cluster<'d> {
         served
     }
 
-    fn ltc(&self, node: &str) -> Served {
+    pub(crate) fn ltc(&self, node: &str) -> Served {
         let mut options = self.options().to_vec();
         options.extend(["--memory", "128mb"]);
+        options.extend(METRICS);
         let mut served = Served::start_command(&["ltc", "--node"], node.as_ref(), &options);
         served.addr();
         served
     }
 
     /// Starts a gateway. Returns it and its address.
-    fn gateway(&self) -> (Served, String) {
-        let options = ["--json", "--certificates", &self.certs, "--port", "0"];
+    pub(crate) fn gateway(&self) -> (Served, String) {
+        let mut options = vec!["--json", "--certificates", &self.certs, "--port", "0"];
+        options.extend(METRICS);
         let coordinator = Path::new(&self.coordinator);
         let mut served = Served::start_command(&["serve", "--cluster"], coordinator, &options);
         let addr = served.addr();
         (served, addr)
     }
 
-    fn status(&self) -> Value {
+    pub(crate) fn status(&self) -> Value {
         let said = run([&["cluster", "status"], &self.options()[..]].concat());
         assert_eq!(said.code, 0, "{said:?}");
         said.json()
     }
 
     /// Runs a command that is refused.
-    fn refused(&self, command: &[&str]) -> Said {
+    pub(crate) fn refused(&self, command: &[&str]) -> Said {
         let said = run([command, &self.options()[..]].concat());
         assert!(said.code > 0, "{said:?}");
         said
@@ -89,17 +96,17 @@ impl<'d> Cluster<'d> {
 }
 
 /// A connection of a Redis client.
-struct Client(BufReader<TcpStream>);
+pub(crate) struct Client(BufReader<TcpStream>);
 
 impl Client {
-    fn connect(addr: &str) -> Self {
+    pub(crate) fn connect(addr: &str) -> Self {
         let stream = TcpStream::connect(addr).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         Self(BufReader::new(stream))
     }
 
     /// Executes a command whose reply is one value.
-    fn run(&mut self, command: &str) -> String {
+    pub(crate) fn run(&mut self, command: &str) -> String {
         self.0.get_mut().write_all(format!("{command}\r\n").as_bytes()).unwrap();
         let mut line = String::new();
         self.0.read_line(&mut line).unwrap();
@@ -112,7 +119,7 @@ impl Client {
 }
 
 /// Stops a process, and returns its messages.
-fn stop(served: Served) -> String {
+pub(crate) fn stop(served: Served) -> String {
     let (code, messages) = served.interrupt();
     assert_eq!(code, Some(0), "{messages}");
     messages
@@ -383,6 +390,9 @@ fn mistakes_are_named() {
         (vec!["stoc", "--address", "localhost"], "is no address with a port"),
         (vec!["coordinator", "--data-dir", &data], "a coordinator needs a fixed port"),
         (vec!["coordinator", "--port", "1"], "--port"),
+        (vec!["stoc", "--throttle-mb-per-s", "0"], "is no count: a whole number above 0, or off"),
+        (vec!["ltc", "--copies", "4"], "is no number of copies: 1 to 3"),
+        (vec!["ltc", "--log-ensemble", "2"], "is no number of StoCs of a log: 1 or 3"),
     ];
     for (command, part) in cases {
         let said = cluster.refused(&command);

@@ -19,6 +19,8 @@ fn help_is_what_was_agreed() {
         "cluster dev",
         "cluster certs",
         "cluster status",
+        "cluster move",
+        "cluster drop",
         "stoc",
         "coordinator",
         "get",

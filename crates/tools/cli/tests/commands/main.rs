@@ -10,6 +10,8 @@ mod data;
 mod dumps;
 #[cfg(feature = "cluster")]
 mod etcd;
+#[cfg(feature = "cluster")]
+mod figures;
 mod flexspace;
 mod full_devices;
 mod help;

@@ -11,6 +11,8 @@ use crate::program::{command, on};
 pub(crate) struct Served {
     child: Child,
     out: BufReader<ChildStdout>,
+    /// The address of its metrics, if it has said that.
+    metrics: Option<String>,
 }
 
 impl Served {
@@ -29,7 +31,7 @@ impl Served {
             .spawn()
             .unwrap();
         let out = BufReader::new(child.stdout.take().unwrap());
-        Self { child, out }
+        Self { child, out, metrics: None }
     }
 
     /// Reads the next line that it prints.
@@ -44,7 +46,16 @@ impl Served {
         let line = self.line();
         let listening: serde_json::Value =
             serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"));
+        self.metrics = listening["metrics"].as_str().map(str::to_owned);
         listening["listening"].as_str().unwrap().to_owned()
+    }
+
+    /// Returns its metrics page. Its address was read.
+    pub(crate) fn metrics(&self) -> String {
+        let addr = self.metrics.as_ref().unwrap();
+        let page = ask(addr, "GET /metrics HTTP/1.0\r\n\r\n");
+        assert!(page.starts_with("HTTP/1.1 200"), "{page}");
+        page
     }
 
     /// Reads the next line of its messages.
@@ -97,11 +108,10 @@ fn it_serves_until_it_is_interrupted_and_keeps_what_it_acknowledged() {
     let db = dir.path().join("db");
     let options = ["--port", "0", "--metrics", "127.0.0.1:0", "--json"];
     let mut served = Served::start(&db, &options);
-    let told: serde_json::Value = serde_json::from_str(&served.line()).unwrap();
-    let addr = told["listening"].as_str().unwrap();
-    assert_eq!(ask(addr, "SET greeting hello\r\nGET greeting\r\n"), "+OK\r\n$5\r\nhello\r\n");
-    let metrics = ask(told["metrics"].as_str().unwrap(), "GET /metrics HTTP/1.0\r\n\r\n");
-    assert!(metrics.starts_with("HTTP/1.") && metrics.contains("# TYPE "), "{metrics}");
+    let addr = served.addr();
+    assert_eq!(ask(&addr, "SET greeting hello\r\nGET greeting\r\n"), "+OK\r\n$5\r\nhello\r\n");
+    let metrics = served.metrics();
+    assert!(metrics.contains("# TYPE "), "{metrics}");
     assert_eq!(served.interrupt().0, Some(0));
 
     let mut served = Served::start(&db, &["--port", "0", "--json"]);

@@ -17,7 +17,9 @@ pub(crate) enum ClusterCommand {
     Status(With<Component>),
     /// Make a keyspace; with the certificate of the role admin
     Keyspace(With<ClusterKeyspace>),
-    /// Move a range to another LTC; with the certificate of the role admin
+    /// Drop a keyspace and everything in it; with the certificate of the role admin
+    Drop(With<ClusterDrop>),
+    /// Move a range to another LTC, or cancel its move; with the certificate of the role admin
     Move(With<ClusterMove>),
     /// Have an LTC leave its ranges, and get no others; with the certificate of the role admin
     Drain(With<ClusterLtc>),
@@ -38,13 +40,28 @@ pub(crate) struct ClusterKeyspace {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct ClusterDrop {
+    /// The keyspace
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    /// The name again, since all data of the keyspace is lost
+    #[arg(long, value_name = "NAME")]
+    pub(crate) confirm: String,
+    #[command(flatten)]
+    pub(crate) settings: MemberFlags,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct ClusterMove {
     /// The number of the range (thermocline cluster status)
     #[arg(value_name = "RANGE")]
     pub(crate) range: u32,
     /// The number of the LTC that is to get it
-    #[arg(long, value_name = "NUMBER")]
-    pub(crate) to: u32,
+    #[arg(long, value_name = "NUMBER", required_unless_present = "cancel")]
+    pub(crate) to: Option<u32>,
+    /// Cancel the move of the range, if its owner has not begun to close it
+    #[arg(long, conflicts_with = "to")]
+    pub(crate) cancel: bool,
     #[command(flatten)]
     pub(crate) settings: MemberFlags,
 }
@@ -102,6 +119,7 @@ impl ClusterCommand {
             Self::Certs(with) => &with.shared,
             Self::Status(with) => &with.shared,
             Self::Keyspace(with) => &with.shared,
+            Self::Drop(with) => &with.shared,
             Self::Move(with) => &with.shared,
             Self::Drain(with) | Self::Undrain(with) => &with.shared,
         }
@@ -115,6 +133,7 @@ impl ClusterCommand {
             Self::Certs(_) => (Scope::Member, &NONE),
             Self::Status(with) => (Scope::Member, &with.own.settings.0),
             Self::Keyspace(with) => (Scope::Member, &with.own.settings.0),
+            Self::Drop(with) => (Scope::Member, &with.own.settings.0),
             Self::Move(with) => (Scope::Member, &with.own.settings.0),
             Self::Drain(with) | Self::Undrain(with) => (Scope::Member, &with.own.settings.0),
         }

@@ -1,6 +1,7 @@
-//! Changes of a running cluster: `thermocline cluster keyspace`, `move`, `drain` and `undrain`.
+//! Changes of a running cluster: `thermocline cluster keyspace`, `drop`, `move`, `drain` and
+//! `undrain`.
 
-use coordinator::{Coordinator, MakeKeyspace};
+use coordinator::{Coordinator, Error, MakeKeyspace, RemoteStore};
 use serde_json::json;
 use stoc::RangeId;
 use wire::Role;
@@ -8,7 +9,7 @@ use wire::Role;
 use super::Change;
 use super::node::{Process, of_coordinator};
 use crate::commands::Context;
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::output;
 
 pub(super) fn run(context: &Context, change: &Change<'_>) -> Outcome {
@@ -29,10 +30,20 @@ pub(super) fn run(context: &Context, change: &Change<'_>) -> Outcome {
                 },
             )
         }
-        Change::Move(moved) => known(&coordinator, moved.to).and_then(|()| {
-            coordinator.move_range(RangeId(moved.range), moved.to)?;
-            Ok(format!("range {} moves to LTC {}", moved.range, moved.to))
-        }),
+        Change::Drop(dropped) => {
+            if dropped.confirm != dropped.name {
+                return Err(Failure::usage(format_args!(
+                    "all data of the keyspace is lost: --confirm has to repeat its name, {}",
+                    dropped.name
+                )));
+            }
+            let dropped = &dropped.name;
+            coordinator.drop_keyspace(dropped).map(|()| format!("keyspace {dropped} is dropped"))
+        }
+        Change::Move(moved) => match moved.to {
+            Some(target) => move_range((&store, &coordinator), moved.range, target),
+            None => cancel_move(&coordinator, moved.range),
+        },
         Change::Drain(ltc, is_draining) => {
             coordinator.drain_ltc(ltc.number, *is_draining).map(|()| match is_draining {
                 true => format!("LTC {} leaves its ranges", ltc.number),
@@ -50,8 +61,37 @@ pub(super) fn run(context: &Context, change: &Change<'_>) -> Outcome {
     output::line(&done)
 }
 
-/// Refuses an LTC that the cluster does not have.
-fn known(coordinator: &Coordinator, ltc: u32) -> coordinator::Result<()> {
-    let is_known = coordinator.ltcs()?.iter().any(|(number, _)| *number == ltc);
-    if is_known { Ok(()) } else { Err(coordinator::Error::NoLtc(ltc)) }
+/// Has a range move to an LTC that the cluster has.
+fn move_range(
+    (store, coordinator): (&RemoteStore, &Coordinator),
+    range: u32,
+    target: u32,
+) -> coordinator::Result<String> {
+    if !coordinator.ltcs()?.iter().any(|(number, _)| *number == target) {
+        return Err(Error::NoLtc(target));
+    }
+    coordinator.move_range(RangeId(range), target)?;
+    // Without a leader the move waits, too, and `cluster status` shows that.
+    let leases = store.leases().map(|report| report.ltcs).unwrap_or_default();
+    let has_lease = leases.iter().any(|it| it.owner.ltc == target && !it.left.is_zero());
+    let waits = match has_lease {
+        true => String::new(),
+        false => format!(
+            ", and waits until that LTC has a lease: `cluster move {range} --cancel` ends the wait"
+        ),
+    };
+    Ok(format!("range {range} moves to LTC {target}{waits}"))
+}
+
+/// Has a range stay that has not begun to move.
+fn cancel_move(coordinator: &Coordinator, range: u32) -> coordinator::Result<String> {
+    let owner = coordinator.range(RangeId(range))?.owner.map(|owner| owner.ltc);
+    let ltcs = coordinator.ltcs()?;
+    let draining = ltcs.iter().find(|(number, ltc)| ltc.is_draining && Some(*number) == owner);
+    if let Some((number, _)) = draining {
+        return Err(Error::Draining(*number));
+    }
+    let stays = coordinator.stay(RangeId(range))?;
+    let owner = stays.owner.map_or("its LTC".to_owned(), |owner| format!("LTC {}", owner.ltc));
+    Ok(format!("range {range} stays at {owner}"))
 }

@@ -146,13 +146,16 @@ fn serve(
     context: &Context,
     process: &Process,
     service: Arc<StoreService>,
-    bound: Bound,
+    mut bound: Bound,
 ) -> Outcome {
     let mut signals = serving::take_signals()?;
-    let place = bound.place.clone();
+    let (place, metrics) = (bound.place.clone(), bound.metrics.take());
     let node = process.server(bound, Arc::clone(&service) as _, process.identity())?;
-    process.announce(context, &place)?;
+    let shown = Arc::clone(&service);
+    let metrics = process.serve_metrics(metrics, move || shown.metrics())?;
+    process.announce(context, &place, metrics.as_ref())?;
     let ended = process.attend(&mut signals, || None);
+    drop(metrics);
     node.stop();
     service.stop();
     ended

@@ -45,8 +45,10 @@ pub(super) fn run(context: &Context, arguments: &Serve, coordinators: &str) -> O
     let mut signals = serving::take_signals()?;
     let bound = serving::bind(options, arguments.next_free_port)?;
     let node = Arc::new(process.client()?);
+    let registry = Registry::default();
     let cluster_options = client::Options {
         environment: process.environment.clone(),
+        telemetry: registry.clone(),
         ..client::Options::new(process.tls.who().cluster, process.member.coordinators.clone())
     };
     let connect = || match Cluster::connect(Arc::clone(&node), &cluster_options) {
@@ -55,7 +57,6 @@ pub(super) fn run(context: &Context, arguments: &Serve, coordinators: &str) -> O
         Err(error) => Err(coordinator::Error::Rejected(error.to_string())),
     };
     let Some(cluster) = process.reach(&mut signals, connect)? else { return Ok(()) };
-    let registry = Registry::default();
     let served = bound.serve_cluster(cluster.clone(), registry, process.environment.clone());
     let server = served.map_err(Failure::server)?;
     let addr = server.addr();
@@ -69,6 +70,9 @@ pub(super) fn run(context: &Context, arguments: &Serve, coordinators: &str) -> O
         false => {
             let cluster = process.tls.who().cluster;
             output::line(&format!("serving cluster {cluster:016x} at {addr}"))?;
+            if let Some(metrics) = server.metrics_addr() {
+                output::line(&format!("metrics at http://{metrics}/metrics"))?;
+            }
         }
     }
     let reloads = process.reloads();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coordinator::Coordinator;
-use ltc::{Beats, Closing, Ltc, RangeOptions, RangeService, RemoteStocs, ServeOptions};
+use ltc::{Beats, Closing, Ltc, RangeService, RemoteStocs, ServeOptions};
 use thermocline::SharedParts;
 use wire::{Identity, Role};
 
@@ -22,12 +22,13 @@ const STOP_MAX: Duration = Duration::from_secs(20);
 pub(super) fn run(context: &Context) -> Outcome {
     let process = Process::new(context, Role::Ltc)?;
     let database = context.settings.database().map_err(Failure::usage)?;
+    let ranges = context.settings.ranges().map_err(Failure::usage)?;
     context.settings.refuse_flags(&OF_DIRECTORIES, "an LTC").map_err(Failure::usage)?;
     let mut signals = serving::take_signals()?;
     let (cluster, number) = (process.tls.who().cluster, process.member.node);
     let environment = process.environment.clone();
-    let bound = process.bind()?;
-    let place = bound.place.clone();
+    let mut bound = process.bind()?;
+    let (place, metrics) = (bound.place.clone(), bound.metrics.take());
     let owner = {
         let client = process.client()?;
         let join = || Coordinator::join(process.store(&client), cluster);
@@ -62,7 +63,7 @@ pub(super) fn run(context: &Context) -> Outcome {
         Arc::clone(&coordinator),
         Arc::clone(&stocs) as _,
         owner,
-        RangeOptions::default(),
+        ranges,
         environment.clone(),
         Closing::default(),
     );
@@ -70,13 +71,16 @@ pub(super) fn run(context: &Context) -> Outcome {
     let options = ServeOptions { memory_bytes, database, shared: SharedParts::default() };
     let (parts, of_coordinator) = ((Arc::new(ltc), stocs), (store, coordinator));
     let beats = Beats::start(parts, of_coordinator, Arc::clone(&service), options, &environment);
-    let beats = beats.map_err(|error| Failure::new(Kind::Error, error))?;
-    process.announce(context, &place)?;
+    let beats = Arc::new(beats.map_err(|error| Failure::new(Kind::Error, error))?);
+    let shown = Arc::clone(&beats);
+    let metrics = process.serve_metrics(metrics, move || shown.metrics())?;
+    process.announce(context, &place, metrics.as_ref())?;
     let ended = process.attend(&mut signals, || {
         beats
             .failure()
             .map(|error| Failure::new(Kind::Error, format_args!("LTC {number}: {error}")))
     });
+    drop(metrics);
     // Other LTCs can open its ranges without a wait for the end of a lease.
     beats.stop(STOP_MAX);
     node.stop();

@@ -8,8 +8,10 @@ use std::time::Duration;
 use coordinator::RemoteStore;
 use environment::{Environment, Monotonic};
 use serde_json::json;
+use server::{MetricsListener, MetricsServer};
 use signal_hook::iterator::Signals;
 use sync::locks::Mutex;
+use thermocline::telemetry::Snapshot;
 use wire::tls::{Files, Tls};
 use wire::{Address, Class, Endpoint as _, Handler, Identity, Node, Options, Role, SocketEndpoint};
 
@@ -115,7 +117,8 @@ impl Process {
         Node::start(bound.endpoint, options).map_err(of_wire)
     }
 
-    /// Takes the address at which others reach the process. No connection is served yet.
+    /// Takes the address at which others reach the process, and that of its metrics. No connection
+    /// is served yet.
     pub(super) fn bind(&self) -> Result<Bound, Failure> {
         let own = self.member.address;
         let is_here = |place: &String| {
@@ -133,7 +136,9 @@ impl Process {
         let endpoint = SocketEndpoint::new(self.tls.clone(), &self.environment);
         let mut endpoint = endpoint.map_err(of_wire)?;
         let place = endpoint.listen(&self.member.address.to_string()).map_err(of_wire)?;
-        Ok(Bound { endpoint, place })
+        let metrics = self.member.metrics.map(MetricsListener::new).transpose();
+        let metrics = metrics.map_err(Failure::server)?;
+        Ok(Bound { endpoint, place, metrics })
     }
 
     /// Returns the store of the coordinators.
@@ -217,10 +222,26 @@ impl Process {
         Reloads { tls: self.tls.clone(), environment, last }
     }
 
+    /// Serves the metrics of the process, if they have an address, until the result is dropped.
+    pub(super) fn serve_metrics(
+        &self,
+        listener: Option<MetricsListener>,
+        metrics: impl Fn() -> Snapshot + Send + 'static,
+    ) -> Result<Option<MetricsServer>, Failure> {
+        let served = listener.map(|listener| listener.serve(metrics, &self.environment));
+        served.transpose().map_err(Failure::server)
+    }
+
     /// Prints that the process serves.
-    pub(super) fn announce(&self, context: &Context, place: &str) -> Outcome {
+    pub(super) fn announce(
+        &self,
+        context: &Context,
+        place: &str,
+        metrics: Option<&MetricsServer>,
+    ) -> Outcome {
         let (pid, role, node) = (std::process::id(), self.role, self.member.node);
         let cluster = format!("{:016x}", self.tls.who().cluster);
+        let metrics = metrics.map(|metrics| metrics.addr().to_string());
         if context.shared.json {
             return output::json_line(&json!({
                 "pid": pid,
@@ -228,17 +249,20 @@ impl Process {
                 "node": node,
                 "cluster": cluster,
                 "listening": place,
+                "metrics": metrics,
             }));
         }
         if context.shared.quiet {
             return Ok(());
         }
-        output::line(&format!("process {pid} is {role} {node} of cluster {cluster} at {place}"))
+        output::line(&format!("process {pid} is {role} {node} of cluster {cluster} at {place}"))?;
+        metrics.map_or(Ok(()), |addr| output::line(&format!("metrics at http://{addr}/metrics")))
     }
 }
 
-/// An address that is taken.
+/// Addresses that are taken.
 pub(super) struct Bound {
     endpoint: SocketEndpoint,
     pub(super) place: String,
+    pub(super) metrics: Option<MetricsListener>,
 }

@@ -4,12 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use coordinator::Coordinator;
+use coordinator::{Coordinator, StocRecord};
 use device::{Device, File};
-use stoc::{Limits, Stoc, StocService};
+use stoc::{Limits, Stoc, StocService, Throttle};
 use wire::{Identity, Role};
 
 use super::node::Process;
+use super::releases::Releases;
 use crate::commands::{Context, serving};
 use crate::failure::{Failure, Kind, Outcome};
 
@@ -25,42 +26,21 @@ const THREADS: usize = 8;
 
 pub(super) fn run(context: &Context, start_empty: bool) -> Outcome {
     let process = Process::new(context, Role::Stoc)?;
+    let throttle = context.settings.throttle().map_err(Failure::usage)?;
     let mut signals = serving::take_signals()?;
     let dir = process.member.data_dir.display().to_string();
     let of_stoc = |error: stoc::Error| of_stoc(&dir, &error);
     let (cluster, number) = (process.tls.who().cluster, process.member.node);
     // The directory is judged before the start gets a number.
     let directory = open_directory(&process.member.data_dir, (cluster, number))?;
-    let bound = process.bind()?;
+    let mut bound = process.bind()?;
     let client = process.client()?;
     let join = || Coordinator::join(process.store(&client), cluster);
     let Some(coordinator) = process.reach(&mut signals, join)? else { return Ok(()) };
     let known = || Ok(coordinator.stocs()?.into_iter().find(|(node, _)| *node == number));
     let Some(known) = process.reach(&mut signals, known)? else { return Ok(()) };
-    let has_storage = known.as_ref().is_some_and(|(_, record)| record.cookie.is_some());
-    let given = known.as_ref().map_or(0, |(_, record)| record.given);
-    if let Some(stored) = directory.stored.filter(|stored| stored.incarnation > given) {
-        let stored = stored.incarnation;
-        return Err(Failure::new(
-            Kind::Error,
-            format_args!(
-                "StoC {dir}: the directory is of start {stored}, and the last one that the \
-                 coordinator has on record is {given}: the records of the coordinator were lost, or \
-                 are an old copy. Start the coordinator with its last records"
-            ),
-        ));
-    }
-    if directory.stored.is_none() && has_storage && !start_empty {
-        return Err(Failure::new(
-            Kind::Error,
-            format_args!(
-                "StoC {number} has a directory, and {dir} is empty: start it with the directory \
-                 that it has. If that one is lost for good, --start-empty starts it without its \
-                 files. The other StoCs have copies of them, and the old directory can never be \
-                 used again"
-            ),
-        ));
-    }
+    let known = known.map(|(_, record)| record);
+    check_directory(directory.stored, known.as_ref(), (number, &dir), start_empty)?;
     let begin = || coordinator.begin_stoc(number);
     let Some(start) = process.reach(&mut signals, begin)? else { return Ok(()) };
     let options = stoc::Options {
@@ -74,8 +54,11 @@ pub(super) fn run(context: &Context, start_empty: bool) -> Outcome {
     let stoc = Arc::new(Stoc::open(Arc::clone(&directory.device), &options).map_err(of_stoc)?);
     let service = StocService::new(Arc::clone(&stoc), THREADS, &process.environment);
     let service = service.map_err(|error| Failure::io("a thread", &error))?;
-    let service = Arc::new(service);
-    let place = bound.place.clone();
+    let service = Arc::new(match throttle {
+        Some(options) => service.with_throttle(Throttle::new(options, &process.environment)),
+        None => service,
+    });
+    let (place, metrics) = (bound.place.clone(), bound.metrics.take());
     let identity = stoc.identity();
     let (cookie, incarnation) = (identity.cookie, identity.incarnation);
     let named = Identity { cookie, incarnation, ..process.identity() };
@@ -87,7 +70,10 @@ pub(super) fn run(context: &Context, start_empty: bool) -> Outcome {
     if is_other {
         eprintln!("thermocline: this StoC has started without the files that it had");
     }
-    process.announce(context, &place)?;
+    let shown = Arc::clone(&service);
+    let metrics = process.serve_metrics(metrics, move || shown.metrics())?;
+    process.announce(context, &place, metrics.as_ref())?;
+    let releases = Releases::start(Arc::clone(&stoc), coordinator, &process.environment)?;
     let ended = process.attend(&mut signals, || {
         if service.longest_run() > STALL_MAX {
             // A thread that waits for the device may never end, so nothing is joined.
@@ -98,6 +84,10 @@ pub(super) fn run(context: &Context, start_empty: bool) -> Outcome {
         }
         stoc.stopped().cloned().map(of_stoc)
     });
+    drop(metrics);
+    // It ends a call of the coordinator.
+    client.stop();
+    releases.stop();
     node.stop();
     service.stop();
     ended
@@ -109,6 +99,43 @@ struct Directory {
     _lock: Arc<dyn File>,
     /// The StoC and its last start; none if the directory was empty.
     stored: Option<stoc::Identity>,
+}
+
+/// Compares the directory with the coordinator's record of the StoC.
+///
+/// # Errors
+/// The record is older than the directory, or the directory is not the one that the StoC has.
+fn check_directory(
+    stored: Option<stoc::Identity>,
+    known: Option<&StocRecord>,
+    (number, dir): (u32, &str),
+    start_empty: bool,
+) -> Outcome {
+    let has_storage = known.is_some_and(|record| record.cookie.is_some());
+    let given = known.map_or(0, |record| record.given);
+    if let Some(stored) = stored.filter(|stored| stored.incarnation > given) {
+        let stored = stored.incarnation;
+        return Err(Failure::new(
+            Kind::Error,
+            format_args!(
+                "StoC {dir}: the directory is of start {stored}, and the last one that the \
+                 coordinator has on record is {given}: the records of the coordinator were lost, or \
+                 are an old copy. Start the coordinator with its last records"
+            ),
+        ));
+    }
+    if stored.is_none() && has_storage && !start_empty {
+        return Err(Failure::new(
+            Kind::Error,
+            format_args!(
+                "StoC {number} has a directory, and {dir} is empty: start it with the directory \
+                 that it has. If that one is lost for good, --start-empty starts it without its \
+                 files. The other StoCs have copies of them, and the old directory can never be \
+                 used again"
+            ),
+        ));
+    }
+    Ok(())
 }
 
 /// Opens and locks the directory of a StoC.

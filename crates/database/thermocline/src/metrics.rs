@@ -1,14 +1,16 @@
-//! A database's own figures, brought into the registry that `/metrics` shows.
+//! A database's own figures as metrics.
 //!
 //! The device and the journal count for themselves; their counts since the last look are added to
 //! counters here. Levels become gauges.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use thermocline::telemetry::{Counter, Registry};
-use thermocline::{KeyspaceStats, Stats};
+use telemetry::{Counter, Registry};
+
+use crate::stats::{KeyspaceStats, Stats};
 
 /// A counter that follows one which is kept elsewhere and only grows.
+#[derive(Debug)]
 struct Followed {
     counter: Counter,
     shown: AtomicU64,
@@ -24,16 +26,17 @@ impl Followed {
     }
 }
 
-/// The metrics of a database.
-pub(super) struct Figures {
+/// Metrics of the figures of one database ([`Stats`]).
+#[derive(Debug)]
+pub struct DatabaseMetrics {
     registry: Registry,
-    /// In the order of [`Figures::refresh`].
+    /// In the order of [`DatabaseMetrics::refresh`].
     counters: [Followed; 15],
 }
 
-impl Figures {
-    /// Metrics in `registry`.
-    pub(super) fn new(registry: &Registry) -> Self {
+impl DatabaseMetrics {
+    /// Returns metrics in `registry`.
+    pub fn new(registry: &Registry) -> Self {
         let counters = [
             ("device_read_ops_total", "Reads that reached the device."),
             ("device_read_bytes_total", "Bytes read from the device."),
@@ -55,8 +58,8 @@ impl Figures {
         Self { registry: registry.clone(), counters }
     }
 
-    /// Brings `stats` into the registry.
-    pub(super) fn refresh(&self, stats: &Stats) {
+    /// Brings figures of the database into the registry.
+    pub fn refresh(&self, stats: &Stats) {
         let (io, journal) = (&stats.io, &stats.journal);
         let counts = [
             io.read_ops,
@@ -80,10 +83,10 @@ impl Figures {
             ("journal_segments", "Segment files of the journal.", journal.segments),
             ("journal_bytes", "Bytes of the journal, on disk and waiting.", journal.bytes),
             ("database_disk_bytes", "Bytes of files, journal included.", stats.disk_bytes()),
-            ("server_data_memory_bytes", "Memory of data, in bytes.", stats.memory_used_bytes),
-            ("server_data_memory_limit_bytes", "The most of it.", stats.memory_limit_bytes),
+            ("database_memory_bytes", "Memory of data, in bytes.", stats.memory_used_bytes),
+            ("database_memory_limit_bytes", "The most of it.", stats.memory_limit_bytes),
         ];
-        set(&self.registry, &levels);
+        self.registry.set_gauges(&levels);
         stats.keyspaces.iter().for_each(|keyspace| self.refresh_keyspace(keyspace));
     }
 
@@ -91,51 +94,43 @@ impl Figures {
         let registry = self.registry.with_labels(&[("keyspace", &keyspace.name)]);
         let engine = &keyspace.engine;
         let persisted = keyspace.persisted.get();
-        set(
-            &registry,
-            &[
-                ("keyspace_memory_bytes", "Memory of the engine, in bytes.", engine.memory_bytes),
-                ("keyspace_disk_bytes", "Bytes of the engine's own files.", engine.disk_bytes),
-                ("keyspace_persisted", "The newest write in the engine's own files.", persisted),
-                (
-                    "keyspace_updates_written",
-                    "Values that updates wrote, since the opening.",
-                    keyspace.updates.written,
-                ),
-                (
-                    "keyspace_updates_written_bytes",
-                    "Bytes of values and keys that updates wrote, since the opening.",
-                    keyspace.updates.written_bytes,
-                ),
-                ("keyspace_merges", "Merges, since the opening.", keyspace.updates.merges),
-                (
-                    "keyspace_merge_operand_bytes",
-                    "Bytes of the operands and keys of merges, since the opening.",
-                    keyspace.updates.operand_bytes,
-                ),
-            ],
-        );
+        registry.set_gauges(&[
+            ("keyspace_memory_bytes", "Memory of the engine, in bytes.", engine.memory_bytes),
+            ("keyspace_disk_bytes", "Bytes of the engine's own files.", engine.disk_bytes),
+            ("keyspace_persisted", "The newest write in the engine's own files.", persisted),
+            (
+                "keyspace_updates_written",
+                "Values that updates wrote, since the opening.",
+                keyspace.updates.written,
+            ),
+            (
+                "keyspace_updates_written_bytes",
+                "Bytes of values and keys that updates wrote, since the opening.",
+                keyspace.updates.written_bytes,
+            ),
+            ("keyspace_merges", "Merges, since the opening.", keyspace.updates.merges),
+            (
+                "keyspace_merge_operand_bytes",
+                "Bytes of the operands and keys of merges, since the opening.",
+                keyspace.updates.operand_bytes,
+            ),
+        ]);
         if let Some(bytes) = keyspace.memory_share_bytes {
             let help = "The keyspace's share of the memory, in bytes.";
-            set(&registry, &[("keyspace_memory_share_bytes", help, bytes)]);
+            registry.set_gauges(&[("keyspace_memory_share_bytes", help, bytes)]);
         }
         if let Some(keys) = engine.live_keys {
-            set(&registry, &[("keyspace_live_keys", "Keys, unswept expired ones included.", keys)]);
+            let help = "Keys, unswept expired ones included.";
+            registry.set_gauges(&[("keyspace_live_keys", help, keys)]);
         }
         if let Some(bytes) = engine.live_bytes {
-            set(&registry, &[("keyspace_live_bytes", "Bytes of live keys and values.", bytes)]);
+            let help = "Bytes of live keys and values.";
+            registry.set_gauges(&[("keyspace_live_bytes", help, bytes)]);
         }
         for (figure, value) in &engine.detail {
             let registry = registry.with_labels(&[("figure", figure)]);
             let help = "Figures that only the keyspace's engine has, by name.";
-            set(&registry, &[("keyspace_engine_figure", help, *value)]);
+            registry.set_gauges(&[("keyspace_engine_figure", help, *value)]);
         }
-    }
-}
-
-/// Sets gauges, each a name, its help and its level.
-fn set(registry: &Registry, levels: &[(&str, &'static str, u64)]) {
-    for (name, help, level) in levels {
-        registry.gauge(name, help).set(i64::try_from(*level).unwrap_or(i64::MAX));
     }
 }
