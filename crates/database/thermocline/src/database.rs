@@ -122,6 +122,16 @@ impl Db {
         self.inner.trim_journal()
     }
 
+    /// Flushes every keyspace, as [`Db::flush`] does, and removes all files that the journal has
+    /// now: it continues in another one. For files in a place that may lose them. Writes continue
+    /// meanwhile.
+    pub fn renew_journal(&self) -> Result<()> {
+        self.inner.lifecycle.check_open()?;
+        let rotated = self.inner.journal.rotate();
+        rotated.map_err(|error| self.inner.lifecycle.fail(error.into()))?;
+        self.flush()
+    }
+
     /// Returns the failure for which writes are refused, if they are.
     pub fn failure(&self) -> Option<Error> {
         if let Err(forked) = self.inner.lifecycle.check_process() {

@@ -131,6 +131,42 @@ fn a_journal_of_deleted_values_is_trimmed() {
     db.close().expect("it closes");
 }
 
+/// The names of the journal's segments.
+fn segments(dir: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(dir.join("journal")).into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names.filter(|name| name.ends_with(".journal")).collect()
+}
+
+/// A renewal removes all segments that the journal has, however short they are. Writes continue.
+#[test]
+fn a_renewed_journal_has_no_earlier_segment() {
+    let dir = tempfile::tempdir().expect("there is room");
+    let (db, data) = open(dir.path(), EngineKind::Lsm);
+    data.put(b"first", b"1").expect("it is open");
+    for _ in 0..3 {
+        let before = segments(dir.path());
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                (0..2_000_u32).for_each(|number| {
+                    data.put(&key(number), b"value").expect("it is open");
+                });
+            });
+            db.renew_journal().expect("it is open");
+            let after = segments(dir.path());
+            assert!(after.iter().all(|name| !before.contains(name)), "{before:?}, {after:?}");
+            writer.join().expect("it does not panic");
+        });
+    }
+    db.close().expect("it is open");
+    assert_eq!(db.renew_journal(), Err(Error::Closed));
+    drop((data, db));
+    let (_db, data) = open(dir.path(), EngineKind::Lsm);
+    assert_eq!(data.get(b"first").expect("it is open").as_deref(), Some(&b"1"[..]));
+    let values = (0..2_000).map(|number| data.get(&key(number)).expect("it is open"));
+    assert_eq!(values.flatten().count(), 2_000);
+}
+
 #[test]
 fn a_compaction_leaves_nothing_that_was_deleted_or_overwritten() {
     for engine in ordered() {

@@ -63,6 +63,8 @@ pub(crate) struct State {
     pub(crate) unwritten: Option<Taken>,
     /// Whether there was such a group since a segment was last ended or removed.
     pub(crate) has_lacked_room: bool,
+    /// Whether the newest segment ends with the next group that is taken, whatever its length is.
+    pub(crate) is_ending: bool,
     /// The segment that must be created before the active group is written.
     pub(crate) opens: Option<NewSegment>,
     /// The other buffer, unless a writer has it.

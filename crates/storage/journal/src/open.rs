@@ -114,6 +114,7 @@ impl State {
             marked_end: active.start(),
             unwritten: None,
             has_lacked_room: false,
+            is_ending: false,
             opens: None,
             memory: Vec::new(),
             file,

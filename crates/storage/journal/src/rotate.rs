@@ -69,8 +69,8 @@ impl Journal {
         newest.last = last_record;
         newest.bytes = bytes;
         let memory = std::mem::take(&mut state.memory);
-        let full = state.active.end() >= self.options.segment_bytes;
-        let following = if !full || end != Kind::Seal {
+        let is_full = state.is_ending || state.active.end() >= self.options.segment_bytes;
+        let following = if !is_full || end != Kind::Seal {
             let active = &state.active;
             Group::new(active.seed(), active.end(), active.chain(), memory)
         } else {
@@ -82,6 +82,7 @@ impl Journal {
 
     /// Plans the segment after the active group's, and returns the group that will begin it.
     fn plan_segment(&self, state: &mut State, memory: Vec<u8>) -> Group {
+        state.is_ending = false;
         let index = state.newest().index + 1;
         let header = SegmentHeader {
             journal: state.id,
@@ -140,6 +141,26 @@ impl Journal {
         if memory.capacity() <= self.options.buffer_bytes.saturating_mul(4) {
             state.memory = memory;
         }
+    }
+
+    /// Ends the newest segment, and begins another one: all records so far are in segments that a
+    /// trim may remove. They are synced on return. For a caller that no longer trusts the place of
+    /// the segments.
+    ///
+    /// # Errors
+    /// [`crate::Error::Stopped`], [`crate::Error::NoRoom`], [`crate::Error::Closed`].
+    pub fn rotate(&self) -> Result<()> {
+        let mut state = self.state.lock();
+        state.check_open()?;
+        let newest = state.newest().index;
+        state.is_ending = true;
+        while state.existing <= newest {
+            // A group that is taken here plans the segment, and the next group begins it.
+            let last = state.last;
+            self.sync_upto(&mut state, last)?;
+            self.begin_segment(&mut state)?;
+        }
+        Ok(())
     }
 
     /// Begins a new segment now, planned already or not, if everything in the newest is synced;

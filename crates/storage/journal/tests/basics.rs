@@ -1,6 +1,8 @@
 //! Promises of a journal without faults: order, durabilities, reopening, trimming.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::thread;
 
 use codec::SeqNo;
 use device::Device;
@@ -160,4 +162,66 @@ fn openings_that_append_nothing_leave_one_segment() {
     assert_eq!((files(), journal.last()), (1, SeqNo::new(2)));
     drop(journal);
     assert!(thermocline_journal::check(&*device, "db/journal").unwrap().damage.is_empty());
+}
+
+/// The names of the segments.
+fn segments(device: &dyn Device) -> Vec<String> {
+    let names = device.list("db/journal").unwrap().into_iter().map(|entry| entry.name);
+    names.filter(|name| name.ends_with(".journal")).collect()
+}
+
+/// After a rotation a trim removes all segments that were there, however short they are.
+#[test]
+fn a_rotation_ends_the_newest_segment() {
+    for durability in [Durability::Buffered, Durability::Flushed, Durability::Synced] {
+        let device = device::memory();
+        let (journal, ..) = open(&device, &Options::default(), 0).unwrap();
+        append(&journal, 1);
+        journal.wait(SeqNo::new(1), durability).unwrap();
+        let before = segments(&*device);
+        journal.trim(SeqNo::new(1)).unwrap();
+        assert_eq!(segments(&*device), before, "it is short");
+        journal.rotate().unwrap();
+        assert_eq!(journal.synced(), SeqNo::new(1));
+        append(&journal, 2);
+        journal.trim(SeqNo::new(1)).unwrap();
+        assert!(segments(&*device).iter().all(|name| !before.contains(name)));
+        // An empty segment is ended, too.
+        for _ in 0..2 {
+            journal.rotate().unwrap();
+        }
+        journal.close().unwrap();
+        assert_eq!(journal.rotate(), Err(Error::Closed));
+        let (_, _, records) = open(&device, &Options::default(), 1).unwrap();
+        assert_eq!(records, expected(2..=2));
+    }
+}
+
+#[test]
+fn rotations_and_appends_do_not_wait_for_each_other() {
+    const EACH: u64 = 400;
+    let device = device::memory();
+    let (journal, ..) = open(&device, &Options::default(), 0).unwrap();
+    let (last, running) = (AtomicU64::new(0), AtomicU64::new(3));
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                for number in 0..EACH {
+                    let next = || SeqNo::new(last.fetch_add(1, SeqCst) + 1);
+                    let seqno = journal.append(next, |_, bytes| bytes.push(7)).unwrap();
+                    if number % 8 == 0 {
+                        journal.wait(seqno, Durability::Flushed).unwrap();
+                    }
+                }
+                running.fetch_sub(1, SeqCst);
+            });
+        }
+        while running.load(SeqCst) > 0 {
+            journal.rotate().unwrap();
+        }
+    });
+    journal.close().unwrap();
+    let (_, _, records) = open(&device, &Options::default(), 0).unwrap();
+    let numbers: Vec<u64> = records.into_iter().map(|(number, _)| number).collect();
+    assert_eq!(numbers, (1..=3 * EACH).collect::<Vec<_>>());
 }
