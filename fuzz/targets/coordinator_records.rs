@@ -1,10 +1,15 @@
 //! Fuzzes the decoders of the records of a coordinator.
 #![no_main]
 
-use coordinator::{ClusterRecord, Descriptor, KeyspaceRecord, LtcRecord, StocRecord};
+use coordinator::{
+    ClusterRecord, Descriptor, KeyspaceRecord, LogMode, LtcRecord, StocRecord,
+};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
+    if let Ok(mode) = LogMode::of_options(input) {
+        assert_eq!(mode.to_options(), input);
+    }
     // The checksum is made right, so that the fields are decoded.
     let mut bytes = input.to_vec();
     bytes.extend_from_slice(&codec::crc32c(input).to_le_bytes());

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use coordinator::{Coordinator, MakeKeyspace, RemoteStore};
+use coordinator::{Coordinator, LogMode, MakeKeyspace, RemoteStore};
 use environment::Environment;
 use thermocline::Registry;
 use wire::{Address, Class, Node, Role};
@@ -91,7 +91,21 @@ impl Cluster {
     /// # Errors
     /// [`Error::Coordinator`]; otherwise as [`Cluster::keyspace`].
     pub fn make_keyspace(&self, name: &str, splits: &[Vec<u8>]) -> Result<Keyspace> {
-        let (name, options) = (name.to_owned(), Vec::new());
+        self.make_keyspace_with_log(name, splits, LogMode::default())
+    }
+
+    /// Makes a keyspace whose ranges keep their write logs in another mode. One that is there with
+    /// the same mode is returned.
+    ///
+    /// # Errors
+    /// As [`Cluster::make_keyspace`].
+    pub fn make_keyspace_with_log(
+        &self,
+        name: &str,
+        splits: &[Vec<u8>],
+        log: LogMode,
+    ) -> Result<Keyspace> {
+        let (name, options) = (name.to_owned(), log.to_options());
         let made = MakeKeyspace { name, options, splits: splits.to_vec() };
         self.router.store().make_keyspace(&made)?;
         self.keyspace(&made.name)

@@ -36,6 +36,7 @@ mod scan;
 mod tests;
 
 pub use cluster::{Cluster, Options};
+pub use coordinator::LogMode;
 pub use error::{Error, Result};
 pub use ids::WINDOW;
 pub use keyspace::{Keyspace, Outcome, Write};

@@ -43,6 +43,9 @@ pub enum Error {
         "{0:?} is no name of a keyspace: it has to have 1 to 255 bytes, and no control characters"
     )]
     BadName(String),
+    /// Options that no keyspace can have.
+    #[error("keyspace {0:?} cannot have these options")]
+    BadOptions(String),
     /// Keys at which a keyspace is to be split that are empty, or do not grow.
     #[error("the keys at which keyspace {0:?} is split have to grow, and none of them is empty")]
     BadSplits(String),

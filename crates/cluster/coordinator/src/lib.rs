@@ -41,6 +41,7 @@ mod etcd;
 mod fields;
 mod leases;
 mod local_store;
+mod log_mode;
 mod range_logs;
 mod records;
 mod remote;
@@ -56,6 +57,7 @@ pub use error::{Error, Result};
 pub use etcd::{EtcdOptions, EtcdStore, EtcdTls};
 pub use leases::{Beat, BeatReply, LEASE, LeaseReport, Leases, LtcLease, RangeLease};
 pub use local_store::LocalStore;
+pub use log_mode::LogMode;
 pub use range_logs::RangeLogs;
 pub use records::{ClusterRecord, KeyspaceRecord, LtcRecord, StocRecord};
 pub use remote::{

@@ -47,7 +47,7 @@ pub struct LtcRecord {
 pub struct KeyspaceRecord {
     /// Its name.
     pub name: String,
-    /// Its options, in the encoding of the component that opens ranges.
+    /// Its options ([`crate::LogMode::to_options`]).
     pub options: Vec<u8>,
     /// Its ranges, in the order of their keys.
     pub ranges: Vec<RangeId>,

@@ -17,7 +17,7 @@ use thermocline::{Db, Options};
 use wire::Role;
 
 use crate::{
-    Compare, Coordinator, Descriptor, Error, Event, LocalStore, LtcRecord, Order, Owner,
+    Compare, Coordinator, Descriptor, Error, Event, LocalStore, LogMode, LtcRecord, Order, Owner,
     RangeState, Refusal, Store, StoreError, Versioned, Write,
 };
 
@@ -123,7 +123,9 @@ fn c4_a_stoc_has_starts_that_grow() {
 fn a_keyspace_has_ranges_over_all_keys() {
     let db = db(&device::memory());
     let coordinator = coordinator(&db);
-    let made = coordinator.create_keyspace("users", b"options", &[b"g".to_vec(), b"p".to_vec()]);
+    let options = LogMode::Memory.to_options();
+    let splits = [b"g".to_vec(), b"p".to_vec()];
+    let made = coordinator.create_keyspace("users", &options, &splits);
     let made = made.expect("the database is open");
     assert_eq!(made.ranges, [RangeId(1), RangeId(2), RangeId(3)]);
     for key in [&b""[..], b"a", b"g", b"gg", b"o", b"p", b"\xff\xff"] {
@@ -132,12 +134,12 @@ fn a_keyspace_has_ranges_over_all_keys() {
         assert_eq!(with_key, 1, "{key:?}");
     }
     // The same again changes nothing.
-    assert_eq!(coordinator.create_keyspace("users", b"options", &[]), Ok(made.clone()));
-    let same = coordinator.create_keyspace("users", b"options", &[b"g".to_vec(), b"p".to_vec()]);
+    assert_eq!(coordinator.create_keyspace("users", &options, &[]), Ok(made.clone()));
+    let same = coordinator.create_keyspace("users", &options, &splits);
     assert_eq!(same, Ok(made.clone()));
-    let other = coordinator.create_keyspace("users", b"options", &[b"g".to_vec()]);
+    let other = coordinator.create_keyspace("users", &options, &[b"g".to_vec()]);
     assert_eq!(other, Err(Error::KeyspaceExists("users".to_owned())));
-    let other = coordinator.create_keyspace("users", b"others", &[]);
+    let other = coordinator.create_keyspace("users", &LogMode::None.to_options(), &[]);
     assert_eq!(other, Err(Error::KeyspaceExists("users".to_owned())));
     let second = coordinator.create_keyspace("second", b"", &[]).expect("the database is open");
     assert_eq!(second.ranges, [RangeId(4)]);
@@ -150,6 +152,8 @@ fn a_keyspace_has_ranges_over_all_keys() {
         let refused = coordinator.create_keyspace("bad", b"", &splits);
         assert_eq!(refused, Err(Error::BadSplits("bad".to_owned())));
     }
+    let refused = coordinator.create_keyspace("bad", b"options", &[]);
+    assert_eq!(refused, Err(Error::BadOptions("bad".to_owned())));
 }
 
 #[test]

@@ -17,7 +17,8 @@
 //! gives it to another owner.
 //!
 //! # Invariants
-//! - L1. *Acknowledged.* An append is acknowledged once Qa StoCs of the ensemble have synced it.
+//! - L1. *Acknowledged.* An append is acknowledged once Qa StoCs of the ensemble have synced it, or
+//!   have it in memory if the mode of the segment says so ([`Mode`]).
 //! - L2. *Prefixes.* The replicas of a segment are prefixes of one stream: a StoC accepts an append
 //!   at the end alone, and the owner sends in one order (S3 of `stoc`).
 //! - L3. *Leaving.* The owner leaves a segment at an end up to which Qa StoCs have acknowledged all
@@ -30,8 +31,14 @@
 //! - L6. *Open.* An opening takes the longest of E − Qa + 1 replicas, or the end that the next
 //!   header states. It seals all segments of the owner before in one compare-and-swap, and only
 //!   then lets appends pass. A damaged or missing replica, one of another cookie and one without a
-//!   promise do not count.
+//!   promise do not count. Neither does the replica of a segment in memory at another start of its
+//!   StoC.
 //! - L7. *Trim.* A segment leaves the record before its files are released.
+//!
+//! # Weak segments
+//! A segment in memory is *weak* once it has lost replicas: a further loss may lose its bytes. Its
+//! owner begins another file, writes the content of the files before to another place, and removes
+//! them ([`Log::weak_segments`]).
 //!
 //! # Concurrency
 //! One append is under way at a time: the caller collects writes in groups. The lock of the writer
@@ -47,15 +54,18 @@ mod read;
 mod record;
 mod registry;
 mod replicas;
+mod setup;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 #[cfg(test)]
 mod tests;
+mod weak;
 
 pub use closing::Closing;
 pub use error::{Error, Result};
 pub use header::Header;
-pub use log::{Log, Setup};
+pub use log::Log;
 pub use open::open;
-pub use record::{LogRecord, Member, Part, Segment};
+pub use record::{LogRecord, Member, Mode, Part, Segment};
 pub use registry::{Change, Registry, RegistryError, Stocs};
+pub use setup::Setup;

@@ -4,53 +4,31 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use environment::{Environment, Monotonic, Random};
+use environment::{Monotonic, Random};
 use rand::Rng;
-use stoc::{Epoch, Kind, Link, RangeId, Request, Response, call, call_all};
+use stoc::{Kind, Request};
 use sync::{Mutex, MutexGuard};
 
-use crate::closing::Closing;
 use crate::error::{Error, Result};
 use crate::header::Header;
-use crate::record::{LogRecord, Member, Part, Segment};
-use crate::registry::{Change, Registry, RegistryError, Stocs};
+use crate::record::{LogRecord, Mode, Part, Segment};
+use crate::registry::{Change, RegistryError};
 use crate::replicas::{Replicas, Waited};
+use crate::setup::Setup;
+use crate::weak::Watched;
 
 /// Time between two attempts to reach the coordinator or enough StoCs.
 const PAUSE: Duration = Duration::from_millis(20);
 /// Time between two attempts to find a better ensemble than one with a failed StoC.
 const BETTER_PAUSE: Duration = Duration::from_secs(1);
 
-/// The surroundings of the logs of a range, and how they are replicated.
-#[derive(Clone, Debug)]
-pub struct Setup {
-    /// The range.
-    pub range: RangeId,
-    /// The epoch of the owner.
-    pub epoch: Epoch,
-    /// The coordinator's record of the logs.
-    pub registry: Arc<dyn Registry>,
-    /// The StoCs.
-    pub stocs: Arc<dyn Stocs>,
-    /// E: the StoCs of a segment.
-    pub ensemble: usize,
-    /// Qa: the StoCs that have to acknowledge an append; more than half of E.
-    pub quorum: usize,
-    /// Time after which a StoC without a reply has failed.
-    pub slow: Duration,
-    /// Bytes that a StoC may be behind the others.
-    pub backlog_bytes: u64,
-    /// The clock and the source of nonces.
-    pub environment: Environment,
-    /// Closes the logs.
-    pub closing: Closing,
-}
-
 /// One log of a range. Its methods may be called by many threads.
 pub struct Log {
     pub(crate) setup: Setup,
     pub(crate) kind: Kind,
     writer: Mutex<Writer>,
+    /// The segments, for a look at them while an append waits.
+    pub(crate) watched: Arc<Mutex<Watched>>,
 }
 
 /// The state of the log, of which one thread at a time changes something.
@@ -63,6 +41,7 @@ pub(crate) struct Writer {
     pub(crate) left: Option<Left>,
     /// Records that a change of unknown outcome may have registered.
     uncertain: Vec<LogRecord>,
+    watched: Arc<Mutex<Watched>>,
     /// The number of the next segment.
     next_index: u64,
     random: Random,
@@ -76,7 +55,7 @@ pub(crate) struct Writer {
 pub(crate) struct Active {
     pub(crate) segment: Segment,
     pub(crate) part: Part,
-    replicas: Replicas,
+    pub(crate) replicas: Replicas,
     /// The end of the bytes that are acknowledged, with the header.
     pub(crate) end: u64,
 }
@@ -88,90 +67,24 @@ pub(crate) struct Left {
     pub(crate) end: u64,
 }
 
-impl Setup {
-    /// Returns the time within which replies are expected, and the clock.
-    pub(crate) fn timing(&self) -> (Duration, &Environment) {
-        (self.slow, &self.environment)
-    }
-
-    pub(crate) fn fenced(&self) -> Error {
-        Error::Fenced { range: self.range, epoch: self.epoch }
-    }
-
-    /// Makes the log files of a new segment on StoCs that are not in `avoid`. Returns no segment if
-    /// there are too few StoCs.
-    ///
-    /// # Errors
-    /// [`Error::Fenced`].
-    pub(crate) fn create_segment(
-        &self,
-        kind: Kind,
-        (index, nonce): (u64, u64),
-        avoid: &[u32],
-    ) -> Result<Option<Segment>> {
-        let mut avoid = avoid.to_vec();
-        let mut ensemble: Vec<Member> = Vec::new();
-        loop {
-            let wanted = self.ensemble - ensemble.len();
-            let links = self.stocs.choose(wanted, &avoid);
-            if links.is_empty() {
-                break;
-            }
-            let mut segment = Segment { index, nonce, ensemble, part: None, sealed: None };
-            let (name, epoch) = (segment.name(self.range, kind), self.epoch);
-            let replies = call_all(&links, &Request::CreateLog { name, epoch }, self.timing());
-            for (link, reply) in links.iter().zip(replies) {
-                avoid.push(link.identity().node);
-                match reply {
-                    // An earlier attempt of this owner may have made it, and has not written to it.
-                    Ok(_) | Err(stoc::Error::Exists { .. }) => {
-                        segment.ensemble.push(Member::of(link.identity()))
-                    }
-                    Err(stoc::Error::Fenced { .. }) => return Err(self.fenced()),
-                    Err(_) => {}
-                }
-            }
-            ensemble = segment.ensemble;
-            if ensemble.len() >= self.ensemble {
-                break;
-            }
-        }
-        let is_enough = ensemble.len() >= self.quorum;
-        Ok(is_enough.then_some(Segment { index, nonce, ensemble, part: None, sealed: None }))
-    }
-
-    /// Sends a request to one StoC, and waits for the reply, but not longer than `slow`.
-    pub(crate) fn call(
-        &self,
-        link: &Arc<dyn Link>,
-        request: &Request,
-    ) -> std::result::Result<Response, stoc::Error> {
-        call(link, request, self.timing())
-    }
-
-    /// Sends a request to the StoCs of a segment, and does not wait for replies.
-    pub(crate) fn send_to_ensemble(&self, segment: &Segment, request: &Request) {
-        for link in segment.nodes().filter_map(|node| self.stocs.link(node)) {
-            link.send(request.clone(), Box::new(|_| ()));
-        }
-    }
-}
-
 impl Log {
     /// Returns the log of an owner that has registered `record`, with two open and empty segments.
     pub(crate) fn new(setup: Setup, kind: Kind, record: LogRecord) -> Self {
         let purpose = format!("log {kind:?} of range {} epoch {}", setup.range, setup.epoch);
+        let watched = Arc::default();
         let writer = Writer {
             next_index: record.last_index() + 1,
             record,
             active: None,
             left: None,
             uncertain: Vec::new(),
+            watched: Arc::clone(&watched),
             random: setup.environment.random(&purpose),
             next_look: setup.environment.now(),
             failure: None,
         };
-        Self { setup, kind, writer: Mutex::new(writer) }
+        writer.watch();
+        Self { setup, kind, writer: Mutex::new(writer), watched }
     }
 
     /// Begins a file, whose number is above those of all files before. On return Qa StoCs have the
@@ -190,7 +103,8 @@ impl Log {
         writer.note(begun)
     }
 
-    /// Appends bytes to the newest file, at its end. On return Qa StoCs have synced them. (L1)
+    /// Appends bytes to the newest file, at its end. On return Qa StoCs have them as the mode of
+    /// the log says. (L1)
     ///
     /// # Errors
     /// [`Error::NotAtEnd`]; [`Error::Fenced`] and [`Error::Closed`], after which it is unknown
@@ -250,7 +164,7 @@ impl Log {
         let Setup { range, epoch, .. } = self.setup;
         let (name, offset) = (active.segment.name(range, self.kind), active.end);
         let end = offset + bytes.len() as u64;
-        active.replicas.send(&Request::Append { name, epoch, offset, bytes }, end);
+        active.replicas.append((name, epoch), offset, &bytes);
         active.replicas.wait(end, self.setup.timing(), || self.is_closed())
     }
 
@@ -269,8 +183,8 @@ impl Log {
             return Ok(());
         }
         let is_better = |segment: &Segment| {
-            let reached = segment.nodes().filter(|node| self.setup.stocs.link(*node).is_some());
-            reached.filter(|node| !failed.contains(node)).count() > healthy
+            let present = self.setup.present(segment).into_iter();
+            present.filter(|(node, _)| !failed.contains(node)).count() > healthy
         };
         let Some(spare) = writer.spare().cloned() else { return Ok(()) };
         let others = self.setup.stocs.choose(self.setup.ensemble, &failed).len();
@@ -293,6 +207,7 @@ impl Log {
             }
             self.setup.environment.sleep(PAUSE);
         }
+        writer.watch();
         // While the coordinator cannot be reached, the next segment takes appends unsealed.
         self.seal_left(writer).map(|_| ())
     }
@@ -305,13 +220,26 @@ impl Log {
         if writer.spare().is_none() && !self.add_spare(writer, failed)? {
             return Ok(false);
         }
-        let Some(spare) = writer.spare().cloned() else { return Ok(false) };
+        let Some(spare) = self.whole_spare(writer, failed)? else { return Ok(false) };
         let Some(active) = self.activate(writer, &spare, part)? else {
             self.replace(writer, &spare, failed, |_| true)?;
             return Ok(false);
         };
         writer.left = writer.active.replace(active).map(Left::of);
         Ok(true)
+    }
+
+    /// Returns the segment to go to. A spare in memory that has lost replicas is replaced first, if
+    /// a better one can be made.
+    fn whole_spare(&self, writer: &mut Writer, failed: &[u32]) -> Result<Option<Segment>> {
+        let Some(spare) = writer.spare().cloned() else { return Ok(None) };
+        let present = self.setup.present(&spare).len();
+        if spare.mode == Mode::Durable || present >= self.setup.ensemble {
+            return Ok(Some(spare));
+        }
+        let is_better = |other: &Segment| self.setup.present(other).len() > present;
+        self.replace(writer, &spare, failed, is_better)?;
+        Ok(writer.spare().cloned())
     }
 
     /// Writes the header of a segment. Returns no segment if too few of its StoCs have taken it.
@@ -493,6 +421,12 @@ impl Writer {
         }
         self.record = record;
         self.uncertain.clear();
+        self.watch();
+    }
+
+    /// Shows the segments to looks at weak ones.
+    fn watch(&self) {
+        *self.watched.lock() = Watched::of(self);
     }
 
     /// Returns whether the record has the segment, or may have it after a change of unknown

@@ -4,7 +4,7 @@
 //!    ensemble have to reply.
 //! 2. The end of a segment is the one that the header of the next segment states, or that of the
 //!    longest replica.
-//! 3. The segment is copied until Qa StoCs have all of it.
+//! 3. The segment is copied until Qa StoCs have all of it, on their devices or in their memories.
 //! 4. One compare-and-swap seals these segments, and registers two open ones, of all logs of the
 //!    range. From then on the logs belong to this owner.
 
@@ -15,10 +15,11 @@ use stoc::{Fenced, Kind, Request, Response, call_all};
 
 use crate::error::{Error, Result};
 use crate::header::Header;
-use crate::log::{HEADER_BYTES, Log, Setup};
+use crate::log::{HEADER_BYTES, Log};
 use crate::read::READ_BYTES_MAX;
-use crate::record::{LogRecord, Member, Segment};
+use crate::record::{LogRecord, Member, Mode, Segment};
 use crate::registry::{Change, RegistryError};
+use crate::setup::Setup;
 
 /// The replies of StoCs to a fence: their storage, and their logs.
 type Replies = BTreeMap<u32, (Member, Fenced)>;
@@ -126,8 +127,8 @@ impl Setup {
             if end > HEADER_BYTES {
                 let part = Some(self.header(kind, found)?.part);
                 let ensemble = self.copy(kind, found, end)?;
-                let (nonce, sealed) = (found.segment.nonce, Some(end));
-                segments.push(Segment { index, nonce, ensemble, part, sealed });
+                let sealed = Some(end);
+                segments.push(Segment { ensemble, part, sealed, ..found.segment.clone() });
             }
         }
         Ok(LogRecord { segments })
@@ -141,7 +142,7 @@ impl Setup {
             // The segment was registered after all its log files were there, so one that is missing
             // is lost.
             let (_, length) = fenced.logs.iter().find(|(log, _)| *log == name)?;
-            (found.cookie == member.cookie).then_some((*found, (*length)?))
+            segment.is_of(member, found).then_some((*found, (*length)?))
         };
         let replicas: Vec<_> = segment.ensemble.iter().filter_map(replica).collect();
         let (have, all) = (replicas.len(), segment.ensemble.len());
@@ -176,10 +177,11 @@ impl Setup {
         // Other StoCs replace the missing ones.
         let avoid: Vec<u32> = found.segment.nodes().collect();
         let (name, epoch) = (found.segment.name(self.range, kind), self.epoch);
+        let in_memory = found.segment.mode == Mode::Memory;
         let more = self.quorum.saturating_sub(ensemble.len());
         for link in self.stocs.choose(more, &avoid) {
             let member = Member::of(link.identity());
-            let created = self.call(&link, &Request::CreateLog { name, epoch });
+            let created = self.call(&link, &Request::CreateLog { name, epoch, in_memory });
             let exists = matches!(created, Err(stoc::Error::Exists { .. }));
             if (created.is_ok() || exists) && self.copy_to(kind, &source, member, 0, end)? {
                 ensemble.push(member);
@@ -203,12 +205,13 @@ impl Setup {
     ) -> Result<bool> {
         let (name, epoch) = (source.name(self.range, kind), self.epoch);
         let Some(link) = self.stocs.link(to.node) else { return Ok(false) };
+        let start = source.start_of(&to);
         let mut offset = from;
         while offset < end {
             let bytes = self.read(kind, source, offset, READ_BYTES_MAX.min(end - offset))?;
             let copied = bytes.len() as u64;
             let bytes = bytes.into();
-            match self.call(&link, &Request::Append { name, epoch, offset, bytes }) {
+            match self.call(&link, &Request::Append { name, epoch, start, offset, bytes }) {
                 Ok(_) => offset += copied,
                 Err(stoc::Error::Fenced { .. }) => return Err(self.fenced()),
                 Err(_) => return Ok(false),

@@ -6,8 +6,9 @@ use std::time::Duration;
 use stoc::{Request, Response};
 
 use crate::error::{Error, Result};
-use crate::log::{HEADER_BYTES, Log, Setup, Writer};
-use crate::record::{LogRecord, Part, Segment};
+use crate::log::{HEADER_BYTES, Log, Writer};
+use crate::record::{LogRecord, Member, Part, Segment};
+use crate::setup::Setup;
 
 /// Bytes that are read with one request.
 pub(crate) const READ_BYTES_MAX: u64 = 1 << 20;
@@ -151,7 +152,7 @@ impl Setup {
             let mut is_late = false;
             for member in &segment.ensemble {
                 let Some(link) = self.stocs.link(member.node) else { continue };
-                if link.identity().cookie != member.cookie {
+                if !segment.is_of(member, &Member::of(link.identity())) {
                     continue;
                 }
                 let request = Request::Read { name, offset, bytes };

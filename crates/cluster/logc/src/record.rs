@@ -7,9 +7,20 @@ use stoc::{FileName, Identity, Kind, RangeId};
 const VERSION: u8 = 1;
 const HAS_PART: u8 = 1;
 const IS_SEALED: u8 = 2;
+const IS_IN_MEMORY: u8 = 4;
 /// The fewest bytes of a segment, and of a member.
 const SEGMENT_BYTES_MIN: usize = 11;
 const MEMBER_BYTES_MIN: usize = 10;
+
+/// The place where StoCs keep the bytes of a segment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// On their devices, synced before an append is acknowledged.
+    #[default]
+    Durable,
+    /// In their memories alone. The bytes end with the start of the StoC.
+    Memory,
+}
 
 /// A StoC of an ensemble, at the time when the segment was registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +49,8 @@ pub struct Segment {
     pub index: u64,
     /// The nonce of its log files: another attempt to make the segment has another one.
     pub nonce: u64,
+    /// The place where the StoCs keep it.
+    pub mode: Mode,
     /// The StoCs that hold it.
     pub ensemble: Vec<Member>,
     /// Its part of the log. Only a sealed segment has it here; any other has it in its header.
@@ -67,6 +80,22 @@ impl Segment {
         FileName { range, kind, number: self.index, nonce: self.nonce, part: 0 }
     }
 
+    /// Returns whether `found` has the bytes that `member` was registered with: it has the same
+    /// storage, and for a segment in memory it is the same start. (L6)
+    pub(crate) fn is_of(&self, member: &Member, found: &Member) -> bool {
+        let is_same_start = match self.mode {
+            Mode::Durable => true,
+            Mode::Memory => found.incarnation == member.incarnation,
+        };
+        found.cookie == member.cookie && is_same_start
+    }
+
+    /// Returns the start of a StoC that an append to a segment in memory names; none for a segment
+    /// on devices.
+    pub(crate) fn start_of(&self, member: &Member) -> Option<u64> {
+        (self.mode == Mode::Memory).then_some(member.incarnation)
+    }
+
     /// Returns the numbers of its StoCs.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = u32> {
         self.ensemble.iter().map(|member| member.node)
@@ -89,9 +118,11 @@ impl LogRecord {
         let mut bytes = vec![VERSION];
         let mut out = Writer::new(&mut bytes);
         out.put_varint(self.segments.len() as u64);
-        for Segment { index, nonce, ensemble, part, sealed } in &self.segments {
+        for Segment { index, nonce, mode, ensemble, part, sealed } in &self.segments {
             let is_sealed = if sealed.is_some() { IS_SEALED } else { 0 };
-            out.put_u8(is_sealed | if part.is_some() { HAS_PART } else { 0 });
+            let is_in_memory = if *mode == Mode::Memory { IS_IN_MEMORY } else { 0 };
+            let has_part = if part.is_some() { HAS_PART } else { 0 };
+            out.put_u8(is_sealed | is_in_memory | has_part);
             out.put_varint(*index);
             out.put_u64(*nonce);
             out.put_varint(ensemble.len() as u64);
@@ -125,7 +156,7 @@ impl LogRecord {
         let mut segments: Vec<Segment> = Vec::with_capacity(count);
         for _ in 0..count {
             let flags = fields.take_u8()?;
-            if flags & !(HAS_PART | IS_SEALED) != 0 {
+            if flags & !(HAS_PART | IS_SEALED | IS_IN_MEMORY) != 0 {
                 return Err(fields.corruption(format!("a segment has unknown flags {flags:#x}")));
             }
             let (index, nonce) = (fields.take_varint_u64()?, fields.take_u64()?);
@@ -149,7 +180,11 @@ impl LogRecord {
                 0 => None,
                 _ => Some(fields.take_varint_u64()?),
             };
-            segments.push(Segment { index, nonce, ensemble, part, sealed });
+            let mode = match flags & IS_IN_MEMORY {
+                0 => Mode::Durable,
+                _ => Mode::Memory,
+            };
+            segments.push(Segment { index, nonce, mode, ensemble, part, sealed });
         }
         fields.finish()?;
         Ok(Self { segments })

@@ -4,22 +4,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use environment::Environment;
-use stoc::{Error as StocError, Link, Request, Response};
+use stoc::{Epoch, Error as StocError, FileName, Link, Request, Response};
 use sync::{Condvar, Mutex};
 
-use crate::record::Segment;
+use crate::record::{Member, Segment};
 use crate::registry::Stocs;
 
 /// Time after which a thread that waits for replies looks whether the log was closed.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The replicas of the segment that is appended to.
-#[derive(Debug)]
+/// The replicas of the segment that is appended to. Clones are of the same replicas.
+#[derive(Clone, Debug)]
 pub(crate) struct Replicas {
     shared: Arc<Shared>,
-    links: Vec<Option<Arc<dyn Link>>>,
+    /// None for a StoC that cannot be used.
+    links: Vec<Option<ReplicaLink>>,
     quorum: usize,
 }
+
+/// The link to a StoC, and the start that appends to it name.
+type ReplicaLink = (Arc<dyn Link>, Option<u64>);
 
 #[derive(Debug)]
 struct Shared {
@@ -31,7 +35,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Replica {
     node: u32,
-    /// The end of the bytes that the StoC has synced.
+    /// The end of the bytes that the StoC has synced, or in memory for a segment in memory.
     acknowledged: u64,
     /// Whether it gets nothing more: it failed, or is slow or missing.
     has_failed: bool,
@@ -42,7 +46,7 @@ struct Replica {
 /// The result of waiting for replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waited {
-    /// Qa StoCs have synced the bytes.
+    /// Qa StoCs have the bytes as the mode of the segment says.
     Acknowledged,
     /// A StoC has promised the range to a higher epoch.
     Fenced,
@@ -54,11 +58,13 @@ pub(crate) enum Waited {
 
 impl Replicas {
     /// Returns the replicas of a segment. StoCs that cannot be reached, or that have other storage
-    /// than the registered one, have failed.
+    /// than the registered one, have failed. So have other starts of the StoCs of a segment in
+    /// memory.
     pub(crate) fn new(segment: &Segment, stocs: &dyn Stocs, quorum: usize) -> Self {
-        let link_of = |member: &crate::Member| {
+        let link_of = |member: &Member| {
             let link = stocs.link(member.node)?;
-            (link.identity().cookie == member.cookie).then_some(link)
+            let is_present = segment.is_of(member, &Member::of(link.identity()));
+            is_present.then_some((link, segment.start_of(member)))
         };
         let links: Vec<_> = segment.ensemble.iter().map(link_of).collect();
         let replica = |(node, link): (u32, &Option<_>)| Replica {
@@ -71,12 +77,13 @@ impl Replicas {
         Self { shared, links, quorum }
     }
 
-    /// Sends a request to each replica that has not failed. A successful reply acknowledges the
-    /// bytes up to `end`.
-    pub(crate) fn send(&self, request: &Request, end: u64) {
+    /// Sends an append to each replica that has not failed. A successful reply acknowledges all
+    /// bytes up to its end.
+    pub(crate) fn append(&self, (name, epoch): (FileName, Epoch), offset: u64, bytes: &Arc<[u8]>) {
+        let end = offset + bytes.len() as u64;
         for (at, link) in self.links.iter().enumerate() {
             let has_failed = self.shared.all.lock().get(at).is_none_or(|one| one.has_failed);
-            let Some(link) = link.as_ref().filter(|_| !has_failed) else { continue };
+            let Some((link, start)) = link.as_ref().filter(|_| !has_failed) else { continue };
             let shared = Arc::clone(&self.shared);
             let on_reply = move |reply: Result<Response, StocError>| {
                 if let Some(replica) = shared.all.lock().get_mut(at) {
@@ -84,11 +91,13 @@ impl Replicas {
                 }
                 shared.changed.notify_all();
             };
-            link.send(request.clone(), Box::new(on_reply));
+            let (start, bytes) = (*start, Arc::clone(bytes));
+            let request = Request::Append { name, epoch, start, offset, bytes };
+            link.send(request, Box::new(on_reply));
         }
     }
 
-    /// Waits until Qa StoCs have synced all bytes up to `end`, or this is impossible. A StoC that
+    /// Waits until Qa StoCs have all bytes up to `end`, or this is impossible. A StoC that
     /// does not reply for `slow` has failed, if the quorum needs it.
     pub(crate) fn wait(
         &self,

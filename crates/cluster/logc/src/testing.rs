@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
+use device::Device;
 use environment::Environment;
 use stoc::{
     DirectLink, Epoch, Identity, Kind, Limits, Link, OnReply, RangeId, Request, Stoc, ThreadLink,
@@ -17,7 +18,7 @@ use sync::locks::Mutex;
 
 use network::NetworkLink;
 
-use crate::{Change, Closing, Log, LogRecord, Registry, RegistryError, Setup, Stocs, open};
+use crate::{Change, Closing, Log, LogRecord, Mode, Registry, RegistryError, Setup, Stocs, open};
 
 /// The range of the logs.
 pub const RANGE: RangeId = RangeId(7);
@@ -38,6 +39,8 @@ pub enum Behaviour {
 #[derive(Debug)]
 struct Node {
     stoc: Arc<Stoc>,
+    /// Its storage; none if the test has it.
+    device: Option<Arc<dyn Device>>,
     link: Arc<dyn Link>,
     /// The same link, if it leads over a network.
     network: Option<Arc<NetworkLink>>,
@@ -66,6 +69,8 @@ pub struct World {
     chosen: Arc<AtomicUsize>,
     /// Time after which a StoC without a reply has failed.
     slow: Duration,
+    /// The place where StoCs keep write logs.
+    mode: Mode,
 }
 
 /// A coordinator's store in memory.
@@ -100,16 +105,26 @@ pub fn options(node: u32, incarnation: u64) -> stoc::Options {
     }
 }
 
-fn open_stoc(node: u32, incarnation: u64) -> Arc<Stoc> {
-    let stoc = Stoc::open(device::memory(), &options(node, incarnation));
+fn open_stoc(device: &Arc<dyn Device>, node: u32, incarnation: u64) -> Arc<Stoc> {
+    let stoc = Stoc::open(Arc::clone(device), &options(node, incarnation));
     Arc::new(stoc.expect("memory takes it"))
 }
 
 impl World {
     /// StoCs 1 to `count`, in memory.
     pub fn new(count: u32) -> Self {
-        let stocs = (1..=count).map(|node| open_stoc(node, 1));
-        Self::of(stocs.collect(), Arc::default())
+        let devices: Vec<_> = (1..=count).map(|_| device::memory()).collect();
+        let stocs = (1..).zip(&devices).map(|(node, device)| open_stoc(device, node, 1));
+        let world = Self::of(stocs.collect(), Arc::default());
+        for (node, device) in world.nodes.lock().values_mut().zip(devices) {
+            node.device = Some(device);
+        }
+        world
+    }
+
+    /// The same, with the write log in the memories of the StoCs.
+    pub fn in_memory(count: u32) -> Self {
+        Self { mode: Mode::Memory, ..Self::new(count) }
     }
 
     /// The same, with a thread for each.
@@ -146,12 +161,14 @@ impl World {
         let node = |stoc: Arc<Stoc>| {
             let link: Arc<dyn Link> = Arc::new(DirectLink(Arc::clone(&stoc)));
             let incarnation = stoc.identity().incarnation;
-            Node { stoc, link, network: None, behaviour: Behaviour::Up, incarnation }
+            let (device, network, behaviour) = (None, None, Behaviour::Up);
+            Node { stoc, device, link, network, behaviour, incarnation }
         };
         let nodes: BTreeMap<u32, Node> = (1..).zip(stocs.into_iter().map(node)).collect();
         let environment = Environment::seeded(3);
         let (nodes, chosen) = (Arc::new(Mutex::new(nodes)), Arc::default());
-        Self { nodes, registry, environment, chosen, slow: Duration::from_millis(30) }
+        let (slow, mode) = (Duration::from_millis(30), Mode::Durable);
+        Self { nodes, registry, environment, chosen, slow, mode }
     }
 
     /// Has a StoC behave in this way from now on.
@@ -161,10 +178,21 @@ impl World {
 
     /// Puts an empty directory in the place of that of a StoC.
     pub fn replace(&self, number: u32) {
+        self.start(number, Some(device::memory()));
+    }
+
+    /// Ends a StoC, and starts it again on its directory.
+    pub fn restart(&self, number: u32) {
+        self.start(number, None);
+    }
+
+    fn start(&self, number: u32, device: Option<Arc<dyn Device>>) {
         let mut nodes = self.nodes.lock();
         let node = nodes.get_mut(&number).expect("there is such a StoC");
         node.incarnation += 1;
-        node.stoc = open_stoc(number, node.incarnation);
+        node.device = device.or(node.device.take());
+        let device = node.device.as_ref().expect("the world has its storage");
+        node.stoc = open_stoc(device, number, node.incarnation);
         (node.link, node.network) = (Arc::new(DirectLink(Arc::clone(&node.stoc))), None);
     }
 
@@ -188,6 +216,7 @@ impl World {
             stocs: Arc::new(self.clone()),
             ensemble: 3,
             quorum: 2,
+            mode: self.mode,
             slow: self.slow,
             backlog_bytes: 1 << 20,
             environment: self.environment.clone(),

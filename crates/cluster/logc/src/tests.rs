@@ -1,6 +1,7 @@
 //! The invariants L1 to L7, each with a test that fails without it.
 
 mod crash;
+mod memory;
 mod random;
 
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use proptest::prelude::*;
 use stoc::{Kind, Request};
 
 use crate::testing::{self, Behaviour, World};
-use crate::{Error, Header, LogRecord, Member, Part, Segment};
+use crate::{Error, Header, LogRecord, Member, Mode, Part, Segment};
 
 const LOG: Kind = Kind::Log;
 
@@ -343,15 +344,23 @@ fn a_header_and_a_record_keep_their_bytes() {
     let sealed = Segment {
         index: 6,
         nonce: 0x1122_3344_5566_7788,
+        mode: Mode::Durable,
         ensemble: vec![member(1), member(2)],
         part: Some(part),
         sealed: Some(previous_end),
     };
     let open = Segment { index: 7, part: None, sealed: None, ..sealed.clone() };
+    let in_memory = Segment { mode: Mode::Memory, ..open.clone() };
     let record = LogRecord { segments: vec![sealed, open] };
     assert_eq!(
         hex(&record.encode()),
         "0102030688776655443322110201edfe0000000000000902edfe0000000000000903e8079c08000788776655443322110201edfe0000000000000902edfe00000000000009"
+    );
+    assert_eq!(LogRecord::decode(&record.encode()), Ok(record));
+    let record = LogRecord { segments: vec![in_memory] };
+    assert_eq!(
+        hex(&record.encode()),
+        "0101040788776655443322110201edfe0000000000000902edfe00000000000009"
     );
     assert_eq!(LogRecord::decode(&record.encode()), Ok(record));
 }
@@ -361,14 +370,17 @@ fn segments() -> impl Strategy<Value = LogRecord> {
         .prop_map(|(node, cookie, incarnation)| Member { node, cookie, incarnation });
     let part = proptest::option::of((any::<u64>(), any::<u64>()));
     let ensemble = proptest::collection::vec(member, 0..4);
-    let segment = (1..1_000_u64, any::<u64>(), ensemble, part, proptest::option::of(any::<u64>()));
+    let (nonce, sealed) = (any::<(u64, bool)>(), proptest::option::of(any::<u64>()));
+    let segment = (1..1_000_u64, nonce, ensemble, part, sealed);
     proptest::collection::vec(segment, 0..5).prop_map(|parts| {
         let mut index = 0;
-        let segments = parts.into_iter().map(|(more, nonce, ensemble, part, sealed)| {
-            index += more;
-            let part = part.map(|(file, offset)| Part { file, offset });
-            Segment { index, nonce, ensemble, part, sealed }
-        });
+        let segments =
+            parts.into_iter().map(|(more, (nonce, is_durable), ensemble, part, sealed)| {
+                index += more;
+                let part = part.map(|(file, offset)| Part { file, offset });
+                let mode = if is_durable { Mode::Durable } else { Mode::Memory };
+                Segment { index, nonce, mode, ensemble, part, sealed }
+            });
         LogRecord { segments: segments.collect() }
     })
 }

@@ -44,6 +44,8 @@ const WAITS_MAX: usize = 4;
 const FLUSHES: usize = 2;
 /// Time between two looks at tables and StoCs.
 const UPKEEP: Duration = Duration::from_secs(10);
+/// Time between two looks at write logs in memory.
+const WEAK_LOOK: Duration = Duration::from_secs(1);
 /// Time between two attempts to reach the coordinator.
 const RETRY: Duration = Duration::from_millis(200);
 
@@ -381,9 +383,9 @@ impl Shared {
         let options =
             thermocline::Options { memory_bytes, shared: Some(shared), ..database.clone() };
         self.parts.stocs.refresh()?;
-        let (descriptor, db) = self.parts.ltc.open_ordered(order, options, closing)?;
+        let (descriptor, log, db) = self.parts.ltc.open_ordered(order, options, closing)?;
         let of_ltc = (Arc::clone(&self.lease), Arc::clone(&self.waits));
-        let served = Served::open(&descriptor, &db, of_ltc, &self.environment);
+        let served = Served::open((&descriptor, log), &db, of_ltc, &self.environment);
         if served.is_err() {
             let _ = self.parts.ltc.close_range(order.range);
         }
@@ -498,6 +500,7 @@ impl Shared {
     /// The work of the thread that looks after tables and StoCs.
     fn keep_up(&self) {
         let mut at = self.environment.now() + UPKEEP;
+        let mut weak_at = self.environment.now() + WEAK_LOOK;
         loop {
             {
                 let mut control = self.control.lock();
@@ -505,6 +508,10 @@ impl Shared {
                     return;
                 }
                 self.changed.wait_for(&mut control, Duration::from_millis(100));
+            }
+            if self.environment.now() >= weak_at {
+                self.parts.ltc.renew_weak();
+                weak_at = self.environment.now() + WEAK_LOOK;
             }
             if self.environment.now() < at {
                 continue;

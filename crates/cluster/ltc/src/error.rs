@@ -1,6 +1,6 @@
 //! Errors of an LTC and of a local cluster.
 
-use codec::HeaderError;
+use codec::{Corruption, HeaderError};
 
 /// The result of the calls of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -66,6 +66,25 @@ pub enum Error {
         needed: usize,
         /// The failure of one of the others.
         cause: String,
+    },
+    /// The options of a keyspace cannot be decoded.
+    #[error("the options of keyspace {keyspace:?}: {cause}")]
+    Options {
+        /// The keyspace.
+        keyspace: String,
+        /// The damage.
+        cause: Corruption,
+    },
+    /// Writes are to be synced, and the log of the range is not on any device.
+    #[error(
+        "durability synced is not possible in keyspace {keyspace:?}, whose log is of mode {mode}: \
+         use durability flushed, or a keyspace whose log is of mode durable"
+    )]
+    NotSynced {
+        /// The keyspace.
+        keyspace: String,
+        /// The mode of its logs.
+        mode: coordinator::LogMode,
     },
     /// The memory is too little for another range.
     #[error(

@@ -20,10 +20,13 @@
 //! - R3. *Orders.* A process of a cluster opens a range by an order of the coordinator ([`Beats`]).
 //!   It reports the range from the order on until the coordinator has noted that it is closed.
 //! - R4. *Reads.* A reply to a read leaves if the lease of the LTC covered the range after the
-//!   value was read.
-//! - R5. *Acknowledgement.* A reply leaves when all writes that it shows are acknowledged.
+//!   value was read. So does the reply to a write that no log has.
+//! - R5. *Acknowledgement.* A reply leaves when all writes that it shows are acknowledged, as the
+//!   mode of the write log says.
 //! - R6. *Once.* A write of a client is executed once, also if it is repeated at another owner. (T1
 //!   and T2 of `results.rs`)
+//! - R7. *Weak logs.* A range whose write log in memory has lost replicas flushes its memtables,
+//!   and removes the log.
 //!
 //! # Not there yet
 //! Splits and merges, and a memory that moves between ranges.

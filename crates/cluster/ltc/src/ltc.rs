@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use coordinator::{Coordinator, Descriptor, Order, Owner, RangeLogs};
-use environment::Environment;
-use logc::{Closing, Setup, Stocs};
+use coordinator::{Coordinator, Descriptor, LogMode, Order, Owner, RangeLogs};
+use environment::{Environment, Monotonic};
+use logc::{Closing, Mode, Setup, Stocs};
 use scatter::RangeDevice;
-use stoc::{Epoch, RangeId};
+use stoc::RangeId;
 use sync::Mutex;
-use thermocline::Db;
+use thermocline::{Db, Durability};
 
 use crate::error::{Error, Result};
 
@@ -20,6 +20,10 @@ use crate::error::{Error, Result};
 const CLOSE_MAX: Duration = Duration::from_secs(60);
 /// Bytes that a StoC may be behind the others in a log.
 const BACKLOG_BYTES: u64 = 16 << 20;
+/// Bytes of a journal in the memories of StoCs above which it is flushed and trimmed.
+const MEMORY_JOURNAL_BYTES: u64 = 32 << 20;
+/// Time between two flushes of a range whose log stays weak.
+const WEAK_PAUSE: Duration = Duration::from_secs(10);
 /// Time between two looks at a close.
 const LOOK: Duration = Duration::from_millis(2);
 
@@ -51,6 +55,17 @@ impl Default for RangeOptions {
 struct Range {
     db: Db,
     device: RangeDevice,
+    log: LogMode,
+    weak: Mutex<Weak>,
+}
+
+/// The last look at weak segments of a range's write log.
+#[derive(Debug, Default)]
+struct Weak {
+    /// The segments that were weak.
+    segments: Vec<u64>,
+    /// The time from which on the range may be flushed for them.
+    next: Option<Monotonic>,
 }
 
 /// The ranges of a process.
@@ -95,12 +110,12 @@ impl Ltc {
         order: Order,
         options: thermocline::Options,
         closing: Closing,
-    ) -> Result<(Descriptor, Db)> {
+    ) -> Result<(Descriptor, LogMode, Db)> {
         let taken = self.coordinator.take_ordered(order, self.owner)?;
-        let opened = self.open_taken((order.range, taken.epoch), options, closing)?;
-        let db = opened.db.clone();
+        let opened = self.open_taken(&taken, options, closing)?;
+        let (db, log) = (opened.db.clone(), opened.log);
         self.ranges.lock().insert(order.range, Arc::new(opened));
-        Ok((taken, db))
+        Ok((taken, log, db))
     }
 
     /// Writes what the memtables of a range have to tables.
@@ -144,11 +159,12 @@ impl Ltc {
     /// It waits as long as too few StoCs are there for an append, until the LTC is closed.
     ///
     /// # Errors
-    /// Those of the coordinator, of the logs and of the database.
+    /// Those of the coordinator, of the logs and of the database. [`Error::NotSynced`],
+    /// [`Error::Options`].
     pub fn open(&self, range: RangeId, options: thermocline::Options) -> Result<Db> {
         let taken = self.coordinator.take(range, self.owner)?;
         let closing = self.closing.child();
-        let opened = self.open_taken((range, taken.epoch), options, closing)?;
+        let opened = self.open_taken(&taken, options, closing)?;
         let db = opened.db.clone();
         self.ranges.lock().insert(range, Arc::new(opened));
         Ok(db)
@@ -156,10 +172,19 @@ impl Ltc {
 
     fn open_taken(
         &self,
-        (range, epoch): (RangeId, Epoch),
-        options: thermocline::Options,
+        Descriptor { id: range, epoch, keyspace, .. }: &Descriptor,
+        mut options: thermocline::Options,
         closing: Closing,
     ) -> Result<Range> {
+        let (range, epoch) = (*range, *epoch);
+        let log = self.log_of(keyspace)?;
+        if log != LogMode::Durable && options.durability == Durability::Synced {
+            return Err(Error::NotSynced { keyspace: keyspace.clone(), mode: log });
+        }
+        let mode = if log == LogMode::Memory { Mode::Memory } else { Mode::Durable };
+        if mode == Mode::Memory {
+            options.journal_bytes = options.journal_bytes.min(MEMORY_JOURNAL_BYTES);
+        }
         let logs = Setup {
             range,
             epoch,
@@ -167,6 +192,7 @@ impl Ltc {
             stocs: Arc::clone(&self.stocs),
             ensemble: self.options.ensemble,
             quorum: self.options.quorum,
+            mode,
             slow: self.options.slow,
             backlog_bytes: BACKLOG_BYTES,
             environment: self.environment.clone(),
@@ -178,7 +204,14 @@ impl Ltc {
         let place = format!("range {range}");
         let db = Db::open_on(Arc::new(device.clone()), &place, options)?;
         self.coordinator.serve(range, epoch)?;
-        Ok(Range { db, device })
+        Ok(Range { db, device, log, weak: Mutex::default() })
+    }
+
+    /// Returns how the write logs of a keyspace are kept.
+    fn log_of(&self, keyspace: &str) -> Result<LogMode> {
+        let record = self.coordinator.keyspace(keyspace)?;
+        LogMode::of_options(&record.options)
+            .map_err(|cause| Error::Options { keyspace: keyspace.to_owned(), cause })
     }
 
     /// Returns the databases of the ranges that are served.
@@ -202,6 +235,28 @@ impl Ltc {
             }
         }
         failure.map_or(Ok(repaired), |error| Err(error.into()))
+    }
+
+    /// Flushes the ranges whose write logs in memory have lost replicas, and removes these logs: a
+    /// further loss loses nothing then. A segment counts if two looks have found it weak.
+    pub(crate) fn renew_weak(&self) {
+        let ranges: Vec<Arc<Range>> = self.ranges.lock().values().map(Arc::clone).collect();
+        for range in ranges.iter().filter(|range| range.log == LogMode::Memory) {
+            let segments = range.device.weak_segments();
+            let now = self.environment.now();
+            let mut weak = range.weak.lock();
+            let is_weak = segments.iter().any(|segment| weak.segments.contains(segment));
+            if segments.is_empty() {
+                weak.next = None;
+            }
+            weak.segments = segments;
+            if is_weak && weak.next.is_none_or(|next| now >= next) {
+                weak.next = Some(now + WEAK_PAUSE);
+                drop(weak);
+                // The next look repeats a flush that has failed.
+                let _ = range.db.renew_journal();
+            }
+        }
     }
 
     /// Returns the number of copies of tables that reads have found damaged, or missing.

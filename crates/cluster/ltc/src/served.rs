@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
 
 use client::{FailedKind, Pair, RangeReply, RangeRequest, Refused, RequestId};
-use coordinator::Descriptor;
+use coordinator::{Descriptor, LogMode};
 use environment::Environment;
 use stoc::{Epoch, RangeId};
 use sync::RwLock;
@@ -107,7 +107,7 @@ impl Served {
     /// # Errors
     /// The database's; [`crate::Error::Thread`].
     pub(crate) fn open(
-        descriptor: &Descriptor,
+        (descriptor, log): (&Descriptor, LogMode),
         db: &Db,
         (lease, waits): (Arc<Lease>, Arc<Waits>),
         environment: &Environment,
@@ -116,6 +116,8 @@ impl Served {
         let db = db.durability(Durability::Buffered);
         let options = KeyspaceOptions {
             engine: EngineKind::Lsm,
+            // Without a journal the write log has no write, and memtables acknowledge.
+            journaled: log != LogMode::None,
             expiring: true,
             ..KeyspaceOptions::default()
         };
@@ -202,6 +204,11 @@ impl Served {
         // reply which does not cover the range is seen after the end of the cover. (R4)
         if is_read && !(self.lease.is_valid() && self.is_covered.load(SeqCst)) {
             return give(Err(Refused::Moved));
+        }
+        // Without a log no StoC refuses a write of an owner that has lost the range.
+        let is_covered = self.lease.is_valid() && self.is_covered.load(SeqCst);
+        if !is_covered && !self.range.options().journaled {
+            return give(Err(Refused::Lost));
         }
         // A reply shows acknowledged writes alone. (R5)
         self.acks.when_acknowledged(move |is_acknowledged| {

@@ -3,6 +3,7 @@
 mod choice;
 mod crash;
 mod faults;
+mod modes;
 mod remote;
 mod results;
 mod serving;

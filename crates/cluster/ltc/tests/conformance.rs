@@ -135,6 +135,7 @@ fn range_on(device: &Arc<dyn Device>) -> Result<RangeDevice> {
         stocs: Arc::new(Direct(links)),
         ensemble: 3,
         quorum: 2,
+        mode: logc::Mode::Durable,
         slow: Duration::from_millis(100),
         backlog_bytes: 16 << 20,
         environment: Environment::seeded(epoch),

@@ -81,6 +81,13 @@ impl RangeDevice {
         repaired.map_err(|failure| error_of(failure, FailedOperation::Write, "tables"))
     }
 
+    /// Returns the numbers of the segments of the write log that are in the memories of StoCs, and
+    /// have lost replicas. The caller repeats the call, and acts if a number is returned twice
+    /// ([`Log::weak_segments`]).
+    pub fn weak_segments(&self) -> Vec<u64> {
+        self.files.journal.weak_segments()
+    }
+
     /// Returns the number of copies of tables that reads have found damaged, or missing. A repair
     /// replaces them.
     pub fn damaged_copies(&self) -> usize {

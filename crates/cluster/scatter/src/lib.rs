@@ -14,7 +14,7 @@
 //! - F1. *Order.* Changes of names and of small files reach the manifest log in their order. A sync
 //!   of a file or a directory appends all changes before it.
 //! - F2. *Journal.* A write to a file of the journal is durable when it returns, if the name of the
-//!   file is durable.
+//!   file is durable. If the write log is in the memories of StoCs, it is as safe as these are.
 //! - F3. *Tables.* A table counts once the copies of its fragments are finished on their StoCs, and
 //!   its place is in the manifest log. It never changes afterwards.
 //! - F4. *Removal.* The files of a table are released after its removal is in the manifest log, and

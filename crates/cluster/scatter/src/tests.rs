@@ -29,6 +29,7 @@ fn try_device_of(world: &World, epoch: u64, closing: &Closing) -> Result<RangeDe
         stocs: Arc::new(world.clone()),
         ensemble: 3,
         quorum: 2,
+        mode: logc::Mode::Durable,
         slow: Duration::from_millis(100),
         backlog_bytes: 16 << 20,
         environment: Environment::seeded(epoch),

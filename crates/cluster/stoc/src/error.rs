@@ -69,7 +69,7 @@ pub enum Error {
         /// Its number.
         node: u32,
     },
-    /// The limit of bytes or files is reached, or the device is full.
+    /// The limit of bytes, files or memory is reached, or the device is full.
     #[error("the StoC has no room for more bytes")]
     NoRoom {
         /// The bytes that were wanted.
@@ -108,6 +108,14 @@ pub enum Error {
         given: u64,
         /// The incarnation that the directory has.
         stored: u64,
+    },
+    /// An append to a log in memory that another start of the StoC has made. (S5)
+    #[error("the log was in the memory of start {wanted} of the StoC, and this is start {present}")]
+    OtherStart {
+        /// The start that the caller knows.
+        wanted: u64,
+        /// The start of the StoC.
+        present: u64,
     },
     /// A StoC of another process failed.
     #[error("the StoC failed: {what}")]

@@ -5,7 +5,7 @@
 //!  logs: fence, append, seal ──┐                      catalogue: identity, promises,
 //!  tables: create, write, ─────┤  range: promise,  ──> references, seals (a chain of edits)
 //!          finish              │  files; one lock  ──> files/RANGE/KIND-NUMBER-NONCE-PART
-//!  all: read, list, release ───┘
+//!  all: read, list, release ───┘    logs in memory: in the range alone, without a file
 //! ```
 //!
 //! A StoC knows bytes and epochs, and neither tables nor records. The owner of a range names each
@@ -23,7 +23,9 @@
 //!   what follows the last whole append. A log that would lose bytes which were synced is damaged.
 //! - S4. *Verified reads.* Each read verifies the checksums of the units that it touches.
 //! - S5. *Identity.* A StoC is its cookie and its incarnation. A directory whose incarnation is not
-//!   the last one that the coordinator gave went back in time, and is refused.
+//!   the last one that the coordinator gave went back in time, and is refused. A log in memory ends
+//!   with the incarnation. An append to it names the incarnation that made it, and another one
+//!   refuses the append.
 //! - S6. *End.* A file is removed with its last reference. After a failed write or sync a StoC
 //!   changes nothing more until it is opened again.
 //!
@@ -33,7 +35,7 @@
 //! log. A read of a table holds no lock.
 //!
 //! # Not there yet
-//! Logs in memory, and a bucket.
+//! A bucket.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 mod catalogue;
@@ -42,6 +44,7 @@ mod error;
 mod format;
 mod link;
 mod log_file;
+mod memory_log;
 mod metrics;
 mod name;
 mod open;

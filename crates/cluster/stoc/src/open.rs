@@ -48,6 +48,7 @@ impl Stoc {
             catalogue: Mutex::new(catalogue),
             bytes: AtomicU64::new(0),
             files: AtomicU64::new(0),
+            memory_bytes: AtomicU64::new(0),
             stopped: OnceLock::new(),
         };
         stoc.find_files()?;

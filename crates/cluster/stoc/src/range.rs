@@ -7,6 +7,7 @@ use codec::Corruption;
 
 use crate::error::{Error, Result};
 use crate::log_file::LogFile;
+use crate::memory_log::MemoryLog;
 use crate::name::{Epoch, FileName, RangeId};
 use crate::table_file::{FillingFile, TableFile};
 
@@ -14,6 +15,8 @@ use crate::table_file::{FillingFile, TableFile};
 #[derive(Debug)]
 pub(crate) enum StoredFile {
     Log(LogFile),
+    /// A log without a file.
+    Memory(MemoryLog),
     Filling(FillingFile),
     Table(Arc<TableFile>),
     /// It cannot be opened. Its bytes count, and are never served.
@@ -32,8 +35,8 @@ pub(crate) struct RangeState {
 pub struct Fenced {
     /// The promise of the StoC before this fence.
     pub before: Epoch,
-    /// The logs of the range, with the lengths that are synced; none of a damaged log, which does
-    /// not count.
+    /// The logs of the range, with the lengths that are synced, or in memory for a log in memory.
+    /// A damaged log has none, and does not count.
     pub logs: Vec<(FileName, Option<u64>)>,
 }
 
@@ -53,10 +56,11 @@ pub struct Listed {
 }
 
 impl StoredFile {
-    /// Returns the bytes that it takes.
+    /// Returns the bytes that it takes on the device.
     pub(crate) fn bytes(&self) -> u64 {
         match self {
             Self::Log(log) => log.file_bytes(),
+            Self::Memory(_) => 0,
             Self::Filling(file) => file.file_bytes(0),
             Self::Table(table) => table.file_bytes(),
             Self::Damaged(_, bytes) => *bytes,
@@ -67,6 +71,7 @@ impl StoredFile {
     pub(crate) fn length(&self) -> Option<(u64, Epoch)> {
         match self {
             Self::Log(log) => Some((log.length(), log.head.epoch)),
+            Self::Memory(log) => Some((log.length(), log.epoch)),
             Self::Filling(file) => Some((file.length(), file.head.epoch)),
             Self::Table(table) => Some((table.length(), table.head.epoch)),
             Self::Damaged(..) => None,
@@ -90,13 +95,14 @@ impl RangeState {
     pub(crate) fn logs(&self) -> Vec<(FileName, Option<u64>)> {
         let log = |(name, file): (&FileName, &StoredFile)| match file {
             StoredFile::Log(log) => Some((*name, Some(log.length()))),
+            StoredFile::Memory(log) => Some((*name, Some(log.length()))),
             StoredFile::Damaged(..) if name.kind.is_log() => Some((*name, None)),
             _ => None,
         };
         self.files.iter().filter_map(log).collect()
     }
 
-    /// Returns a log.
+    /// Returns a log on the device.
     ///
     /// # Errors
     /// [`Error::NoFile`], [`Error::OtherKind`]; its damage.

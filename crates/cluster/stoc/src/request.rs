@@ -7,7 +7,7 @@ use crate::name::{Epoch, FileName, RangeId};
 use crate::range::{Fenced, Listed};
 use crate::store::{Stats, Stoc};
 
-/// A call of a StoC. Each variant is the method of [`Stoc`] with its name.
+/// A call of a StoC. Each variant names its method of [`Stoc`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// [`Stoc::fence`].
@@ -17,19 +17,23 @@ pub enum Request {
         /// The epoch to promise.
         epoch: Epoch,
     },
-    /// [`Stoc::create_log`].
+    /// [`Stoc::create_log`], or [`Stoc::create_log_in_memory`].
     CreateLog {
         /// The log.
         name: FileName,
         /// The epoch of the caller.
         epoch: Epoch,
+        /// Whether the log is in memory.
+        in_memory: bool,
     },
-    /// [`Stoc::append`].
+    /// [`Stoc::append`], or [`Stoc::append_in_memory`] with a start.
     Append {
         /// The log.
         name: FileName,
         /// The epoch of the caller.
         epoch: Epoch,
+        /// The start of the StoC that made the log in its memory; none for a log on the device.
+        start: Option<u64>,
         /// Its length, where the bytes go.
         offset: u64,
         /// The bytes, which the requests to all replicas share.
@@ -158,9 +162,17 @@ impl Stoc {
         let done = |()| Response::Done;
         match request {
             Request::Fence { range, epoch } => self.fence(*range, *epoch).map(Response::Fenced),
-            Request::CreateLog { name, epoch } => self.create_log(*name, *epoch).map(done),
-            Request::Append { name, epoch, offset, bytes } => {
+            Request::CreateLog { name, epoch, in_memory: false } => {
+                self.create_log(*name, *epoch).map(done)
+            }
+            Request::CreateLog { name, epoch, in_memory: true } => {
+                self.create_log_in_memory(*name, *epoch).map(done)
+            }
+            Request::Append { name, epoch, start: None, offset, bytes } => {
                 self.append(name, *epoch, *offset, bytes).map(done)
+            }
+            Request::Append { name, epoch, start: Some(start), offset, bytes } => {
+                self.append_in_memory(name, (*epoch, *start), *offset, bytes).map(done)
             }
             Request::Seal { name, epoch, length } => self.seal(name, *epoch, *length).map(done),
             Request::CreateTable { name, epoch, stripe } => {

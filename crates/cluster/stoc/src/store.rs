@@ -17,19 +17,21 @@ use crate::name::{Epoch, FILES_DIR, FileName, RangeId};
 use crate::range::{Fenced, Listed, RangeState, StoredFile};
 use crate::table_file::FillingFile;
 
-/// The bytes and files that a StoC takes, at most.
+/// The bytes, files and memory that a StoC takes, at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of all files.
     pub bytes_max: u64,
-    /// Files.
+    /// Files, with logs in memory.
     pub files_max: u64,
+    /// Bytes of memory of logs in memory.
+    pub memory_bytes_max: u64,
 }
 
 impl Default for Limits {
-    /// No limit of bytes, and a million files.
+    /// No limit of bytes of files, a million files, and 1 GiB of memory.
     fn default() -> Self {
-        Self { bytes_max: u64::MAX, files_max: 1 << 20 }
+        Self { bytes_max: u64::MAX, files_max: 1 << 20, memory_bytes_max: 1 << 30 }
     }
 }
 
@@ -44,7 +46,7 @@ pub struct Options {
     pub incarnation: u64,
     /// The number of the last start that has completed; none of a StoC that is new. (S5)
     pub last_incarnation: Option<u64>,
-    /// The bytes and files that it may take.
+    /// The bytes, files and memory that it may take.
     pub limits: Limits,
     /// The source of the cookie.
     pub environment: Environment,
@@ -74,6 +76,8 @@ pub struct Stoc {
     pub(crate) catalogue: Mutex<Catalogue>,
     pub(crate) bytes: AtomicU64,
     pub(crate) files: AtomicU64,
+    /// Bytes of memory of logs in memory.
+    pub(crate) memory_bytes: AtomicU64,
     /// The failure after which nothing is changed any more. (S6)
     pub(crate) stopped: OnceLock<Error>,
 }
@@ -136,8 +140,8 @@ impl Stoc {
         appended.map(|_| ())
     }
 
-    /// Notes the length at which the range has sealed a log, durably. Bytes behind it do not count
-    /// any more, and no append follows.
+    /// Notes the length at which the range has sealed a log, durably if the log is on the device.
+    /// Bytes behind it do not count any more, and no append follows.
     ///
     /// # Errors
     /// [`Error::Fenced`], [`Error::NoFile`]; the device's.
@@ -146,6 +150,9 @@ impl Stoc {
         let mut state = state.lock();
         self.check_running()?;
         state.check_epoch(name.range, epoch)?;
+        if Self::seal_in_memory(&mut state, name, length) {
+            return Ok(());
+        }
         let log = state.log(name)?;
         // A log that was sealed does not grow again.
         let length = log.sealed().map_or(length, |sealed| sealed.min(length));
@@ -226,6 +233,7 @@ impl Stoc {
             None | Some(StoredFile::Filling(_)) => Err(Error::NoFile { name: *name }),
             Some(StoredFile::Damaged(damage, _)) => Err(damage.clone().into()),
             Some(StoredFile::Log(log)) => log.read(offset, bytes),
+            Some(StoredFile::Memory(log)) => log.read(offset, bytes),
             Some(StoredFile::Table(table)) => {
                 let table = Arc::clone(table);
                 // Tables are read by many threads, and logs by an opening.
@@ -272,6 +280,9 @@ impl Stoc {
         let (mut files, promised) = lock_both((name.range, &own), (by, &other));
         self.check_running()?;
         promised.as_ref().unwrap_or(&files).check_epoch(by, epoch)?;
+        if self.release_in_memory(&mut files, name, by) {
+            return Ok(());
+        }
         let mut catalogue = self.catalogue.lock();
         let path = match files.files.get(name) {
             None => return Ok(()),
@@ -367,6 +378,7 @@ impl Stoc {
             None | Some(StoredFile::Filling(_)) => Err(Error::NoFile { name: *name }),
             Some(StoredFile::Damaged(damage, _)) => Err(damage.clone().into()),
             Some(StoredFile::Log(log)) => log.read(0, log.length()).map(|_| ()),
+            Some(StoredFile::Memory(_)) => Ok(()),
             Some(StoredFile::Table(table)) => {
                 let table = Arc::clone(table);
                 drop(state);
@@ -409,10 +421,7 @@ impl Stoc {
         }
         let dir = FileName::dir_of(name.range);
         let has_dir = self.device.exists(&dir)?;
-        let more = |files: u64| Some(files + 1).filter(|files| *files <= self.limits.files_max);
-        if self.files.fetch_update(Relaxed, Relaxed, more).is_err() {
-            return Err(Error::NoRoom { bytes });
-        }
+        self.take_file(bytes)?;
         self.take_bytes(bytes).inspect_err(|_| _ = self.files.fetch_sub(1, Relaxed))?;
         let Identity { cluster, node, cookie, .. } = self.identity;
         let head = Head { name, cluster, node, cookie, epoch, stripe };
@@ -429,7 +438,7 @@ impl Stoc {
         Ok(())
     }
 
-    fn check_kind(&self, name: &FileName, is_log: bool) -> Result<()> {
+    pub(crate) fn check_kind(&self, name: &FileName, is_log: bool) -> Result<()> {
         match name.kind.is_log() == is_log {
             true => Ok(()),
             false => Err(Error::OtherKind { name: *name }),
@@ -442,6 +451,13 @@ impl Stoc {
             return Arc::clone(state);
         }
         Arc::clone(self.ranges.write().entry(range).or_default())
+    }
+
+    /// Counts another file, of `bytes` bytes.
+    pub(crate) fn take_file(&self, bytes: u64) -> Result<()> {
+        let more = |files: u64| Some(files + 1).filter(|files| *files <= self.limits.files_max);
+        let taken = self.files.fetch_update(Relaxed, Relaxed, more);
+        taken.map(|_| ()).map_err(|_| Error::NoRoom { bytes })
     }
 
     /// Counts bytes that a file grows by.
@@ -468,7 +484,7 @@ impl Stoc {
         self.stopped.get()
     }
 
-    fn check_running(&self) -> Result<()> {
+    pub(crate) fn check_running(&self) -> Result<()> {
         match self.stopped.get() {
             None => Ok(()),
             Some(error) => Err(Error::Stopped(Arc::new(error.clone()))),

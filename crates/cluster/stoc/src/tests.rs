@@ -2,6 +2,7 @@
 
 mod crash;
 mod damage;
+mod memory;
 mod remote;
 
 use std::sync::Arc;
@@ -353,7 +354,7 @@ fn s6_a_call_that_waits_during_a_failed_sync_is_refused() {
 #[test]
 fn limits_are_kept() {
     let device = device::memory();
-    let limits = Limits { bytes_max: 100_000, files_max: 3 };
+    let limits = Limits { bytes_max: 100_000, files_max: 3, ..Limits::default() };
     let stoc = Stoc::open(device, &Options { limits, ..options(1) }).expect("memory takes it");
     stoc.create_log(log(1), Epoch(1)).expect("there is room");
     let mut length = 0;

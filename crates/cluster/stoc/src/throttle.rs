@@ -33,13 +33,17 @@ impl ThrottleOptions {
     /// Returns the time for which a request occupies the disk; none if the request needs no disk.
     fn time_of(&self, request: &Request) -> Option<Duration> {
         let bytes = match request {
-            Request::Append { bytes, .. } | Request::Write { bytes, .. } => bytes.len() as u64,
+            Request::Append { start: None, bytes, .. } | Request::Write { bytes, .. } => {
+                bytes.len() as u64
+            }
             Request::Read { bytes, .. } => *bytes,
-            Request::CreateLog { .. }
+            Request::CreateLog { in_memory: false, .. }
             | Request::CreateTable { .. }
             | Request::Finish { .. }
             | Request::Seal { .. } => 0,
-            Request::Fence { .. }
+            Request::Append { start: Some(_), .. }
+            | Request::CreateLog { in_memory: true, .. }
+            | Request::Fence { .. }
             | Request::AddReferences { .. }
             | Request::Release { .. }
             | Request::List { .. }

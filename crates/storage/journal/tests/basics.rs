@@ -166,7 +166,7 @@ fn openings_that_append_nothing_leave_one_segment() {
 
 /// The names of the segments.
 fn segments(device: &dyn Device) -> Vec<String> {
-    let names = device.list("db/journal").unwrap().into_iter().map(|entry| entry.name);
+    let names = device.list("db/journal").expect("it is there").into_iter().map(|entry| entry.name);
     names.filter(|name| name.ends_with(".journal")).collect()
 }
 

@@ -8,6 +8,7 @@ use stoc::{Epoch, RangeId};
 use super::{CLUSTER, Coordinator, Loaded, range_key};
 use crate::descriptor::{Descriptor, Event, RangeState};
 use crate::error::{Error, Result};
+use crate::log_mode::LogMode;
 use crate::records::{ClusterRecord, KeyspaceRecord};
 use crate::store::{Compare, Write};
 
@@ -21,8 +22,8 @@ impl Coordinator {
     /// empty.
     ///
     /// # Errors
-    /// [`Error::BadName`], [`Error::BadSplits`], [`Error::KeyspaceExists`]; [`Error::Store`],
-    /// [`Error::Damaged`].
+    /// [`Error::BadName`], [`Error::BadOptions`], [`Error::BadSplits`], [`Error::KeyspaceExists`];
+    /// [`Error::Store`], [`Error::Damaged`].
     pub fn create_keyspace(
         &self,
         name: &str,
@@ -32,6 +33,7 @@ impl Coordinator {
         if name.is_empty() || name.len() > NAME_BYTES_MAX || name.contains(char::is_control) {
             return Err(Error::BadName(name.to_owned()));
         }
+        LogMode::of_options(options).map_err(|_| Error::BadOptions(name.to_owned()))?;
         let grow = splits.windows(2).all(|pair| pair.first() < pair.last());
         if !grow || splits.iter().any(Vec::is_empty) {
             return Err(Error::BadSplits(name.to_owned()));

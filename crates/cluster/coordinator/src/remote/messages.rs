@@ -243,7 +243,7 @@ pub fn decode_clients(body: &[u8]) -> Decoded<u32> {
 pub struct MakeKeyspace {
     /// Its name.
     pub name: String,
-    /// Its options.
+    /// Its options ([`crate::LogMode::to_options`]).
     pub options: Vec<u8>,
     /// The keys between its ranges.
     pub splits: Vec<Vec<u8>>,

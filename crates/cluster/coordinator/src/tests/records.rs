@@ -1,11 +1,13 @@
 //! The bytes of records.
 
-use logc::{LogRecord, Member, Part, Segment};
+use logc::{LogRecord, Member, Mode, Part, Segment};
 use proptest::prelude::*;
 use stoc::{Epoch, RangeId};
 
 use crate::records::{decode_term, encode_term};
-use crate::{ClusterRecord, Descriptor, KeyspaceRecord, LtcRecord, Owner, RangeState, StocRecord};
+use crate::{
+    ClusterRecord, Descriptor, KeyspaceRecord, LogMode, LtcRecord, Owner, RangeState, StocRecord,
+};
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -16,6 +18,7 @@ fn descriptor() -> Descriptor {
     let segment = Segment {
         index: 6,
         nonce: 0x1122_3344_5566_7788,
+        mode: Mode::Durable,
         ensemble: vec![member(1), member(2)],
         part: Some(Part { file: 3, offset: 1_000 }),
         sealed: Some(1_052),
@@ -57,8 +60,9 @@ fn records_keep_their_bytes() {
     assert_eq!(LtcRecord::decode(&ltc.encode()), Ok(ltc));
     assert_eq!(decode_term(&encode_term(3)), Ok(3));
     let ranges = vec![RangeId(1), RangeId(7)];
-    let keyspace = KeyspaceRecord { name: "users".to_owned(), options: b"abc".to_vec(), ranges };
-    assert_eq!(hex(&keyspace.encode()), "010575736572730361626302010000000700000089072bab");
+    let options = LogMode::Memory.to_options();
+    let keyspace = KeyspaceRecord { name: "users".to_owned(), options, ranges };
+    assert_eq!(hex(&keyspace.encode()), "0105757365727302010102010000000700000011f0bc8f");
     assert_eq!(
         hex(&descriptor().encode()),
         "01070000000575736572730167010170050102000000ac0203040000008407260101030688776655443322110201edfe0000000000000902edfe0000000000000903e8079c080201008570b7d5"

@@ -56,6 +56,7 @@ fn setup(coordinator: &Arc<Coordinator>, stocs: &Arc<ThreeStocs>, epoch: Epoch) 
         stocs: Arc::clone(stocs) as _,
         ensemble: 3,
         quorum: 2,
+        mode: logc::Mode::Durable,
         slow: Duration::from_millis(100),
         backlog_bytes: 1 << 20,
         environment: Environment::seeded(9),

@@ -33,6 +33,8 @@ struct History {
     log: Log,
     old: Vec<Log>,
     next_file: u64,
+    /// Whether StoCs are started again.
+    restarts: bool,
 }
 
 impl Model {
@@ -63,12 +65,12 @@ impl Model {
 }
 
 impl History {
-    fn new(seed: u64, world: World) -> Self {
+    fn new(seed: u64, world: World, restarts: bool) -> Self {
         let random = Environment::seeded(seed).random("history of a log");
         let epoch = 1;
         let log = world.open(epoch);
         let (model, old, next_file) = (Model::default(), Vec::new(), 1);
-        Self { seed, random, world, epoch, model, log, old, next_file }
+        Self { seed, random, world, epoch, model, log, old, next_file, restarts }
     }
 
     fn all_up(&self) {
@@ -85,6 +87,7 @@ impl History {
             4 => self.begin_file(),
             5 => self.append_by_old_owner(),
             6 => self.change_owner(),
+            7 if self.restarts => self.restart_stoc(),
             _ => self.append(),
         }
     }
@@ -158,6 +161,30 @@ impl History {
         }
     }
 
+    /// Ends a StoC, and starts it again. If that makes segments weak, the files so far are removed:
+    /// their content is elsewhere.
+    fn restart_stoc(&mut self) {
+        self.all_up();
+        self.world.registry.fail(0, false);
+        self.world.restart(self.random.random_range(1..=STOCS));
+        if self.log.weak_segments().is_empty() {
+            return;
+        }
+        self.begin_file();
+        let newest = self.model.files.last().map_or(0, |(file, _)| *file);
+        self.remove_before(newest);
+        self.append();
+        self.begin_file();
+        self.remove_before(newest + 1);
+        assert_eq!(self.log.weak_segments(), [], "seed {}", self.seed);
+    }
+
+    fn remove_before(&mut self, file: u64) {
+        // The first attempt may find that an earlier change has happened.
+        while self.log.remove_before(file).is_err() {}
+        self.model.files.retain(|(number, _)| *number >= file);
+    }
+
     fn change_owner(&mut self) {
         if self.random.random() {
             self.append_without_quorum();
@@ -182,8 +209,8 @@ impl History {
     }
 }
 
-fn play(seed: u64, world: World) {
-    let mut history = History::new(seed, world);
+fn play(seed: u64, world: World, restarts: bool) {
+    let mut history = History::new(seed, world, restarts);
     (0..STEPS).for_each(|_| history.step());
     history.all_up();
     history.world.registry.fail(0, false);
@@ -193,11 +220,17 @@ fn play(seed: u64, world: World) {
 
 #[test]
 fn a_log_keeps_what_was_acknowledged() {
-    (0..HISTORIES).for_each(|seed| play(seed, World::new(STOCS)));
+    (0..HISTORIES).for_each(|seed| play(seed, World::new(STOCS), false));
+}
+
+/// The same with the log in the memories of StoCs, of which one at a time loses its memory.
+#[test]
+fn a_log_in_memory_keeps_what_was_acknowledged() {
+    (0..HISTORIES).for_each(|seed| play(seed, World::in_memory(STOCS), true));
 }
 
 /// The same with requests as messages, and connections that end.
 #[test]
 fn a_log_keeps_what_was_acknowledged_over_a_network() {
-    (0..HISTORIES / 8).for_each(|seed| play(seed, World::with_network(STOCS)));
+    (0..HISTORIES / 8).for_each(|seed| play(seed, World::with_network(STOCS), false));
 }

@@ -22,7 +22,8 @@ fn write(bytes: usize) -> Request {
 }
 
 fn append(bytes: usize) -> Request {
-    Request::Append { name: NAME, epoch: Epoch(1), offset: 0, bytes: vec![0; bytes].into() }
+    let bytes = vec![0; bytes].into();
+    Request::Append { name: NAME, epoch: Epoch(1), start: None, offset: 0, bytes }
 }
 
 fn read(bytes: u64) -> Request {

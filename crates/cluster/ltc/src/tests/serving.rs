@@ -18,20 +18,20 @@ use super::*;
 use crate::{Beats, Ltc, RangeOptions, RangeService, RemoteStocs, ServeOptions, StocChoice};
 
 /// An LTC that serves the ranges which the coordinator gives it.
-struct LtcProcess {
-    process: Process,
+pub(super) struct LtcProcess {
+    pub(super) process: Process,
     service: Arc<RangeService>,
-    beats: Beats,
+    pub(super) beats: Beats,
     closing: Closing,
 }
 
 /// A client.
-struct ClientProcess {
+pub(super) struct ClientProcess {
     process: Process,
-    cluster: Cluster,
+    pub(super) cluster: Cluster,
 }
 
-fn start_ltc(world: &World, number: u32) -> LtcProcess {
+pub(super) fn start_ltc(world: &World, number: u32) -> LtcProcess {
     let environment = Environment::real();
     let owner = world.local_coordinator().begin_ltc(number).expect("the store is open");
     let service = Arc::new(RangeService::new(8, &environment).expect("there are threads"));
@@ -64,7 +64,7 @@ fn start_ltc(world: &World, number: u32) -> LtcProcess {
     LtcProcess { process, service, beats: beats.expect("there are threads"), closing }
 }
 
-fn client(world: &World, number: u32) -> ClientProcess {
+pub(super) fn client(world: &World, number: u32) -> ClientProcess {
     let process = process(&world.network, identity(Role::Client, number), None);
     let place = world.coordinator.place.clone();
     let mut options = client::Options::new(CLUSTER, vec![place]);
@@ -75,7 +75,7 @@ fn client(world: &World, number: u32) -> ClientProcess {
 
 impl LtcProcess {
     /// Ends it as a killed process ends.
-    fn kill(self) {
+    pub(super) fn kill(self) {
         self.closing.close();
         self.process.node.stop();
         self.service.stop();
@@ -83,14 +83,14 @@ impl LtcProcess {
     }
 
     /// Ends it in order.
-    fn stop(self) {
+    pub(super) fn stop(self) {
         self.beats.stop(Duration::from_secs(10));
         self.process.node.stop();
         self.service.stop();
     }
 }
 
-fn await_that(what: &str, is_so: impl Fn() -> bool) {
+pub(super) fn await_that(what: &str, is_so: impl Fn() -> bool) {
     let done = (0..3000).any(|_| {
         let is_so = is_so();
         if !is_so {

@@ -203,7 +203,7 @@ fn with_keyspace(own: &Own, number: u32, work: impl FnOnce(&Keyspace)) {
     let mut options = client::Options::new(CLUSTER, places);
     options.environment = own.environment.clone();
     let cluster = own.reach(|| Cluster::connect(Arc::clone(&member.node), &options));
-    let data = own.reach(|| cluster.make_keyspace("data", &splits()));
+    let data = own.reach(|| cluster.make_keyspace_with_log("data", &splits(), own.world.log()));
     work(&data);
     cluster.stop();
     member.node.stop();

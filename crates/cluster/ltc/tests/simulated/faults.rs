@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use coordinator::LogMode;
 use environment::Random;
 use rand::RngExt;
 use stoc::RangeId;
@@ -16,7 +17,8 @@ const FAULTS_MAX: u32 = 16;
 const QUIET_MAX: Duration = Duration::from_secs(2);
 /// The longest pause of a process: longer than a lease.
 const PAUSE_MAX: Duration = Duration::from_secs(12);
-/// Time in which the tables of a lost disk are copied to others.
+/// Time in which the tables of a lost disk are copied to others, and logs of a lost memory are
+/// written to tables.
 const REPAIR: Duration = Duration::from_secs(60);
 
 /// A kind of fault.
@@ -90,12 +92,17 @@ pub(crate) fn torment(world: &World, mut random: Random) {
     world.heal();
     world.reap();
     start_all(world);
+    undrain_all(world);
+    environment.sleep(Duration::from_secs(3));
+}
+
+/// Has all LTCs get ranges.
+fn undrain_all(world: &World) {
     for ltc in 1..=LTCS {
         while !world.change(move |coordinator| coordinator.drain_ltc(ltc, false)) {
-            environment.sleep(Duration::from_secs(1));
+            world.environment().sleep(Duration::from_secs(1));
         }
     }
-    environment.sleep(Duration::from_secs(3));
 }
 
 fn lose_disk(world: &World, random: &mut Random) {
@@ -110,6 +117,31 @@ fn lose_disk(world: &World, random: &mut Random) {
     world.environment().sleep(REPAIR);
 }
 
+/// Ends a StoC, which loses the logs in its memory, and perhaps an LTC right after it. No other
+/// StoC fails until the ranges have written these logs to tables.
+fn lose_memory(world: &World, name: Name, end: End, random: &mut Random) {
+    world.heal();
+    world.reap();
+    start_all(world);
+    undrain_all(world);
+    world.environment().sleep(REPAIR);
+    world.end(name, end);
+    if random.random() {
+        world.end((Role::Ltc, random.random_range(1..=LTCS)), End::Kill);
+    }
+    world.environment().sleep(below(random, PAUSE_MAX));
+    start_all(world);
+    world.environment().sleep(REPAIR);
+}
+
+/// Ends a process.
+fn end(world: &World, name: Name, end: End, random: &mut Random) {
+    match (world.log(), name.0) {
+        (LogMode::Memory, Role::Stoc) => lose_memory(world, name, end, random),
+        _ => world.end(name, end),
+    }
+}
+
 fn make(world: &World, fault: Fault, random: &mut Random) {
     let environment = world.environment();
     let all = all();
@@ -119,10 +151,11 @@ fn make(world: &World, fault: Fault, random: &mut Random) {
         false => pick(random, &all),
     };
     match fault {
-        Fault::Kill => world.end(name, End::Kill),
+        Fault::Kill => end(world, name, End::Kill, random),
         Fault::PowerCut => {
             let name = (Role::Stoc, random.random_range(1..=STOCS));
-            world.end(name, End::PowerCut(random.random_range(0..u64::MAX)));
+            let cut = End::PowerCut(random.random_range(0..u64::MAX));
+            end(world, name, cut, random);
         }
         Fault::Pause => {
             world.pause(name);

@@ -8,6 +8,9 @@
 //! `cargo test -p thermocline-ltc --test simulated -- --seeds 300 --first 1` runs 300 seeds.
 //! `--seeds 1 --first SEED` replays one. Each seed of the list of old failures runs first.
 //!
+//! A quarter of the seeds keeps the write logs in the memories of StoCs. There one StoC at a time
+//! is ended, and the ranges get time to write its logs to tables.
+//!
 //! Killed processes leave their threads and memory behind, so a few seeds share a process of the
 //! operating system, and the first one of them runs twice: both runs must be the same.
 #![expect(clippy::unwrap_used, reason = "a test: a failure is reported with its seed")]

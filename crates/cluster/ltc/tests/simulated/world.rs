@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
-use coordinator::Coordinator;
+use coordinator::{Coordinator, LogMode};
 use device::{Faults, Latency, SimulatedDisk};
 use environment::Environment;
 use rand::RngExt;
@@ -42,6 +42,8 @@ struct Shared {
     world: simulation::World,
     network: LocalNetwork,
     etcd: Arc<Etcd>,
+    /// The mode of write logs.
+    log: LogMode,
     state: Mutex<State>,
 }
 
@@ -110,11 +112,17 @@ impl World {
         let network = LocalNetwork::new(&environment, LATENCY_MAX);
         let etcd = Etcd::new(environment);
         let (world, state) = (world.clone(), Mutex::new(state));
-        Self { shared: Arc::new(Shared { world, network, etcd, state }) }
+        let log = if seed % 4 == 3 { LogMode::Memory } else { LogMode::Durable };
+        Self { shared: Arc::new(Shared { world, network, etcd, log, state }) }
     }
 
     pub(crate) fn environment(&self) -> Environment {
         self.shared.world.environment()
+    }
+
+    /// Returns the mode of write logs.
+    pub(crate) fn log(&self) -> LogMode {
+        self.shared.log
     }
 
     /// Prints a step of the simulation, if the variable `THERMOCLINE_TRACE` is set.

@@ -126,6 +126,7 @@ impl Late {
             stocs: Arc::clone(self) as _,
             ensemble: 3,
             quorum: 2,
+            mode: logc::Mode::Durable,
             slow,
             backlog_bytes: 16 << 20,
             environment: Environment::real(),

@@ -53,8 +53,10 @@ pub fn encode_request(request: &Request) -> (Message, Body) {
         fields.put_u64(number);
     };
     let (kind, tail) = match request {
-        Request::Append { name, epoch, offset, bytes } => {
+        Request::Append { name, epoch, start, offset, bytes } => {
             put(name, *epoch, *offset);
+            // No start has the number 0.
+            fields.put_u64(start.unwrap_or(0));
             (Message::Append, Some(Arc::clone(bytes)))
         }
         Request::Write { name, epoch, offset, bytes } => {
@@ -69,8 +71,8 @@ pub fn encode_request(request: &Request) -> (Message, Body) {
             put(name, *epoch, *length);
             (Message::Finish, None)
         }
-        Request::CreateLog { name, epoch } => {
-            put(name, *epoch, 0);
+        Request::CreateLog { name, epoch, in_memory } => {
+            put(name, *epoch, u64::from(*in_memory));
             (Message::CreateLog, None)
         }
         Request::CreateTable { name, epoch, stripe } => {
@@ -122,13 +124,16 @@ pub fn decode_request(kind: Message, body: &[u8]) -> std::result::Result<Request
     let mut fields = Reader::new(body);
     let f = &mut fields;
     let request = match kind {
-        Message::Append | Message::Write => {
+        Message::Append => {
             let (name, epoch, offset) = (take_name(f)?, take_epoch(f)?, f.take_u64()?);
-            let bytes: Arc<[u8]> = f.take_bytes(f.remaining())?.into();
-            match kind {
-                Message::Append => Request::Append { name, epoch, offset, bytes },
-                _ => Request::Write { name, epoch, offset, bytes },
-            }
+            let start = Some(f.take_u64()?).filter(|start| *start != 0);
+            let bytes = f.take_bytes(f.remaining())?.into();
+            Request::Append { name, epoch, start, offset, bytes }
+        }
+        Message::Write => {
+            let (name, epoch, offset) = (take_name(f)?, take_epoch(f)?, f.take_u64()?);
+            let bytes = f.take_bytes(f.remaining())?.into();
+            Request::Write { name, epoch, offset, bytes }
         }
         Message::Seal => {
             Request::Seal { name: take_name(f)?, epoch: take_epoch(f)?, length: f.take_u64()? }
@@ -137,11 +142,13 @@ pub fn decode_request(kind: Message, body: &[u8]) -> std::result::Result<Request
             Request::Finish { name: take_name(f)?, epoch: take_epoch(f)?, length: f.take_u64()? }
         }
         Message::CreateLog => {
-            let (name, epoch, zero) = (take_name(f)?, take_epoch(f)?, f.take_u64()?);
-            if zero != 0 {
-                return Err(f.corruption(format!("the length of a new log is {zero}")));
-            }
-            Request::CreateLog { name, epoch }
+            let (name, epoch) = (take_name(f)?, take_epoch(f)?);
+            let in_memory = match f.take_u64()? {
+                0 => false,
+                1 => true,
+                other => return Err(f.corruption(format!("{other} is no place of a log"))),
+            };
+            Request::CreateLog { name, epoch, in_memory }
         }
         Message::CreateTable => {
             let (name, epoch, number) = (take_name(f)?, take_epoch(f)?, f.take_u64()?);
@@ -313,6 +320,11 @@ fn put_error(fields: &mut Writer<'_>, error: &Error) {
             fields.put_u8(8);
             fields.put_u64(*bytes);
         }
+        Error::OtherStart { wanted, present } => {
+            fields.put_u8(11);
+            fields.put_u64(*wanted);
+            fields.put_u64(*present);
+        }
         Error::Damaged(Corruption { what, file, offset, .. }) => {
             fields.put_u8(9);
             fields.put_prefixed(what.as_bytes());
@@ -346,6 +358,7 @@ fn take_error(fields: &mut Reader<'_>) -> std::result::Result<Error, Corruption>
     Ok(match code {
         1 => Error::Fenced { range: RangeId(fields.take_u32()?), promise: take_epoch(fields)? },
         8 => Error::NoRoom { bytes: fields.take_u64()? },
+        11 => Error::OtherStart { wanted: fields.take_u64()?, present: fields.take_u64()? },
         9 => {
             let (what, file) = (fields.take_text()?, fields.take_text()?);
             Error::Damaged(Corruption::new(what, 0).at(&file, fields.take_u64()?))

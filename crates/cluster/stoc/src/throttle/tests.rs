@@ -27,13 +27,16 @@ fn requests() -> Vec<(Request, bool)> {
     let bytes: Arc<[u8]> = vec![0; 40_000].into();
     let length = 40_000;
     vec![
-        (Request::Append { name, epoch, offset: 0, bytes: Arc::clone(&bytes) }, true),
-        (Request::Write { name, epoch, offset: 0, bytes }, true),
+        (Request::Append { name, epoch, start: None, offset: 0, bytes: Arc::clone(&bytes) }, true),
+        (Request::Write { name, epoch, offset: 0, bytes: Arc::clone(&bytes) }, true),
         (Request::Read { name, offset: 0, bytes: length }, true),
-        (Request::CreateLog { name, epoch }, false),
+        (Request::CreateLog { name, epoch, in_memory: false }, false),
         (Request::CreateTable { name, epoch, stripe: 0 }, false),
         (Request::Finish { name, epoch, length }, false),
         (Request::Seal { name, epoch, length }, false),
+        // A log in memory needs no disk.
+        (Request::Append { name, epoch, start: Some(1), offset: 0, bytes }, true),
+        (Request::CreateLog { name, epoch, in_memory: true }, false),
         (Request::Fence { range, epoch }, false),
         (Request::AddReferences { range, epoch, others: Vec::new() }, false),
         (Request::Release { name, by: range, epoch }, false),

@@ -236,6 +236,12 @@ fn gateways_serve_a_cluster_whose_processes_end() {
         assert_eq!(said.code, 0, "{said:?}");
     };
     admin(&["cluster", "keyspace", "redis-1", "--split-at", "g", "--split-at", "p"]);
+    for (name, mode) in [("redis-2", "memory"), ("redis-3", "none")] {
+        admin(&["cluster", "keyspace", name, "--log", mode]);
+        // The mode does not change.
+        let again = run([&["cluster", "keyspace", name], &cluster.options()[..]].concat());
+        assert!(again.code != 0 && again.err.contains("with other options"), "{again:?}");
+    }
     let gateways = [cluster.gateway(), cluster.gateway()];
     let [mut one, mut other] = gateways.each_ref().map(|(_, addr)| Client::connect(addr));
     for client in [&mut one, &mut other] {
@@ -271,6 +277,12 @@ fn gateways_serve_a_cluster_whose_processes_end() {
     assert!(drained, "{}", cluster.status());
     write(&mut one, 7);
     assert_eq!(one.run("EXISTS apple grape plum none"), ":3");
+    for database in [2, 3] {
+        assert_eq!(other.run(&format!("SELECT {database}")), "+OK");
+        for count in 1..=3 {
+            assert_eq!(other.run("INCR count"), format!(":{count}"), "{database}");
+        }
+    }
     assert!(one.run("MSET apple 1 plum 2").contains("are in ranges"));
     let [(one, _), (other, _)] = gateways;
     for process in [one, other, first, second, coordinator] {

@@ -35,6 +35,9 @@ pub(crate) struct ClusterKeyspace {
     /// The first key of another range of it, in ascending order; may be given several times
     #[arg(long, value_name = "KEY")]
     pub(crate) split_at: Vec<String>,
+    /// How the write logs of its ranges are kept, and so when a write is acknowledged
+    #[arg(long, value_enum, value_name = "MODE", default_value_t = LogName::Durable)]
+    pub(crate) log: LogName,
     #[command(flatten)]
     pub(crate) settings: MemberFlags,
 }
@@ -99,6 +102,18 @@ pub(crate) struct ClusterCerts {
     /// Make it for the process of this number alone
     #[arg(long, value_name = "NUMBER", requires = "role", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) node: Option<u32>,
+}
+
+/// The modes of write logs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogName {
+    /// Two of three StoCs have synced a write before it is acknowledged
+    Durable,
+    /// Two of three StoCs have a write in memory; it survives the loss of one StoC at a time, and
+    /// no power cut of several
+    Memory,
+    /// Only the LTC has a write in memory; for experiments
+    None,
 }
 
 /// The roles of processes.

@@ -1,7 +1,7 @@
 //! Changes of a running cluster: `thermocline cluster keyspace`, `drop`, `move`, `drain` and
 //! `undrain`.
 
-use coordinator::{Coordinator, Error, MakeKeyspace, RemoteStore};
+use coordinator::{Coordinator, Error, LogMode, MakeKeyspace, RemoteStore};
 use serde_json::json;
 use stoc::RangeId;
 use wire::Role;
@@ -9,6 +9,7 @@ use wire::Role;
 use super::Change;
 use super::node::{Process, of_coordinator};
 use crate::commands::Context;
+use crate::commands::cluster::arguments::LogName;
 use crate::failure::{Failure, Outcome};
 use crate::output;
 
@@ -22,13 +23,11 @@ pub(super) fn run(context: &Context, change: &Change<'_>) -> Outcome {
     let done = match change {
         Change::Keyspace(keyspace) => {
             let splits = keyspace.split_at.iter().map(|key| key.clone().into_bytes()).collect();
-            let name = keyspace.name.clone();
-            store.make_keyspace(&MakeKeyspace { name, options: Vec::new(), splits }).and_then(
-                |()| {
-                    let ranges = coordinator.keyspace(&keyspace.name)?.ranges.len();
-                    Ok(format!("keyspace {} has {ranges} ranges", keyspace.name))
-                },
-            )
+            let (name, options) = (keyspace.name.clone(), log_mode(keyspace.log).to_options());
+            store.make_keyspace(&MakeKeyspace { name, options, splits }).and_then(|()| {
+                let ranges = coordinator.keyspace(&keyspace.name)?.ranges.len();
+                Ok(format!("keyspace {} has {ranges} ranges", keyspace.name))
+            })
         }
         Change::Drop(dropped) => {
             if dropped.confirm != dropped.name {
@@ -94,4 +93,12 @@ fn cancel_move(coordinator: &Coordinator, range: u32) -> coordinator::Result<Str
     let stays = coordinator.stay(RangeId(range))?;
     let owner = stays.owner.map_or("its LTC".to_owned(), |owner| format!("LTC {}", owner.ltc));
     Ok(format!("range {range} stays at {owner}"))
+}
+
+fn log_mode(name: LogName) -> LogMode {
+    match name {
+        LogName::Durable => LogMode::Durable,
+        LogName::Memory => LogMode::Memory,
+        LogName::None => LogMode::None,
+    }
 }
