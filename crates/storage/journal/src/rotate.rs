@@ -158,7 +158,12 @@ impl Journal {
             // A group that is taken here plans the segment, and the next group begins it.
             let last = state.last;
             self.sync_upto(&mut state, last)?;
-            self.begin_segment(&mut state)?;
+            self.wait_for_both_roles(&mut state)?;
+            // A group that found no room may be the first one of the next segment.
+            match state.unwritten {
+                Some(_) => self.write_group(&mut state)?,
+                None => self.begin_segment(&mut state)?,
+            }
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::thread;
 
 use codec::SeqNo;
-use device::Device;
+use device::{Device, Failure, Fault, FaultDevice, Lasting, OperationKind};
 use environment::Environment;
 use thermocline_journal::{Cut, Durability, Error, Journal, OpenError, Options, Recovery};
 
@@ -168,6 +168,26 @@ fn openings_that_append_nothing_leave_one_segment() {
 fn segments(device: &dyn Device) -> Vec<String> {
     let names = device.list("db/journal").expect("it is there").into_iter().map(|entry| entry.name);
     names.filter(|name| name.ends_with(".journal")).collect()
+}
+
+/// A rotation that finds no room for the next segment can be repeated, without an append between
+/// them.
+#[test]
+fn a_rotation_without_room_is_repeated() {
+    let faulty = FaultDevice::new(device::memory());
+    let device: Arc<dyn Device> = Arc::clone(&faulty) as Arc<dyn Device>;
+    let (journal, ..) = open(&device, &Options::default(), 0).unwrap();
+    append(&journal, 1);
+    journal.wait(SeqNo::new(1), Durability::Synced).unwrap();
+    let (kind, lasting) = (Some(OperationKind::Write), Lasting::Once);
+    let nth = faulty.count(kind) + 1;
+    faulty.fail(Fault { kind, nth, failure: Failure::NoSpace, lasting });
+    assert!(matches!(journal.rotate(), Err(Error::NoRoom { .. })));
+    journal.rotate().unwrap();
+    append(&journal, 2);
+    journal.close().unwrap();
+    let (_, _, records) = open(&device, &Options::default(), 0).unwrap();
+    assert_eq!(records, expected(1..=2));
 }
 
 /// After a rotation a trim removes all segments that were there, however short they are.
