@@ -252,7 +252,11 @@ impl Shared {
         drop(state);
         if let Some(other) = other {
             // The keys were divided before the routes were known.
-            let error = Error::SeveralRanges { first: range, other };
+            let error = match pending.is_write() && pending.may_have_run {
+                // The keyspace was dropped, and made with other ranges.
+                true => pending.last_error(),
+                false => Error::SeveralRanges { first: range, other },
+            };
             return self.step(pending, Next::Done(Err(error)));
         }
         let kind = pending.request.kind();

@@ -44,6 +44,8 @@ use crate::store::StoreError;
 
 pub use report::{LeaseReport, LtcLease, RangeLease};
 
+/// Dropped ranges that are forgotten at one report: other reports wait meanwhile.
+const FORGOTTEN_MAX: usize = 16;
 /// Time for which a report gives a lease.
 pub const LEASE: Duration = Duration::from_secs(5);
 /// Reports of an LTC in the time of a lease.
@@ -195,7 +197,7 @@ impl Leases {
             // A change that fails, or came too late, is made at the next report.
             let _ = self.coordinator.move_range(range, target);
         }
-        for range in state.closed_for_good(&ranges, now) {
+        for range in state.closed_for_good(&ranges, now).into_iter().take(FORGOTTEN_MAX) {
             let _ = self.coordinator.forget_range(range);
         }
         // The lease counts from here.

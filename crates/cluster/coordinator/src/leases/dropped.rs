@@ -15,8 +15,8 @@ impl State {
     /// Returns the dropped ranges that no LTC has open, or may serve.
     pub(super) fn closed_for_good(&self, ranges: &[Descriptor], now: Monotonic) -> Vec<RangeId> {
         let is_closed = |range: &&Descriptor| {
-            let cover = self.cover_of(range, now);
-            range.state == RangeState::Dropped && !cover.is_covered && cover.ordered.is_none()
+            // An LTC with an order cannot take a dropped range any more.
+            range.state == RangeState::Dropped && !self.cover_of(range, now).is_covered
         };
         ranges.iter().filter(is_closed).map(|range| range.id).collect()
     }
