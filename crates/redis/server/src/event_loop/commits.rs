@@ -339,8 +339,9 @@ impl Thread<'_> {
         }
         let steps = commit.into_inner();
         // The values that a transaction has only read are of one moment, too. One that was refused
-        // has no queue any more.
-        let reads_many = is_exec && has_queue && known.len() > 1;
+        // has no queue any more, and one that failed shows no values.
+        let has_failed = running.reply.starts_with(b"-");
+        let reads_many = is_exec && has_queue && !has_failed && known.len() > 1;
         match steps.or_else(|| reads_many.then(Vec::new)) {
             Some(steps) => self.commit(number, running, steps),
             None => self.finish(number, running),
@@ -455,6 +456,7 @@ impl Thread<'_> {
                 running.job.args = part;
                 self.drop_reply(&mut running);
                 self.leave_keys(number, &mut running);
+                running.deadline = self.shared.environment.now() + TURN_MAX;
                 return self.read(number, running);
             }
             running.reply.clear();
