@@ -241,6 +241,10 @@ impl Ltc {
     /// further loss loses nothing then. A segment counts if two looks have found it weak.
     pub(crate) fn renew_weak(&self) {
         let ranges: Vec<Arc<Range>> = self.ranges.lock().values().map(Arc::clone).collect();
+        // With too few StoCs the next log would be as weak.
+        if self.stocs.choose(self.options.ensemble, &[]).len() < self.options.ensemble {
+            return;
+        }
         for range in ranges.iter().filter(|range| range.log == LogMode::Memory) {
             let segments = range.device.weak_segments();
             let now = self.environment.now();

@@ -42,7 +42,7 @@ impl Stripes {
     pub(crate) fn length_of(&self, fragment: usize, length: u64) -> u64 {
         let (rho, fragment) = (u64::from(self.rho), fragment as u64);
         let (whole, rest) = (length / self.bytes, length % self.bytes);
-        let stripes = (whole + rho - 1).saturating_sub(fragment) / rho;
+        let stripes = whole / rho + u64::from(fragment < whole % rho);
         stripes * self.bytes + if whole % rho == fragment { rest } else { 0 }
     }
 

@@ -84,8 +84,9 @@ impl Table {
         on_end: OnEnd,
         readings: &mut Vec<Arc<Reading>>,
     ) {
-        let parts: Vec<_> = self.stripes.parts(offset, bytes).collect();
-        if let [part] = parts.as_slice() {
+        let mut parts = self.stripes.parts(offset, bytes);
+        // Nearly all reads are within one stripe.
+        if let (Some(part), None) = (parts.next(), parts.next()) {
             match self.fragment(part.fragment) {
                 Ok(fragment) => {
                     readings.push(Reading::begin(fragment, part.offset, bytes, on_end));
@@ -94,6 +95,7 @@ impl Table {
             }
             return;
         }
+        let parts: Vec<_> = self.stripes.parts(offset, bytes).collect();
         let gathering = Arc::new(Gathering {
             bytes: Mutex::new(Ok(vec![0; bytes as usize])),
             // One for this call.
