@@ -44,6 +44,7 @@
 //! The suite is itself tested: [`mod@reference`] is a small correct engine that passes, and the
 //! engines of [`broken`], each with one planted bug, must fail.
 
+mod arguments;
 mod bench;
 pub mod broken;
 pub mod cold;
@@ -77,6 +78,7 @@ mod trace;
 pub mod waiting_writers;
 mod waits;
 
+pub use arguments::Arguments;
 pub use bench::{Bench, Cranked, Journaled, Pairs, cranked_host, detail, key, scan};
 pub use failure::Failure;
 pub use fixture::{Fixture, TrialFixture};

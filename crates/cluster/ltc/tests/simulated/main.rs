@@ -29,6 +29,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
+use conformance::Arguments;
 use simulation::{Outcome, Simulation};
 
 use clients::{CLIENTS, Histories};
@@ -165,21 +166,15 @@ fn run_all(batches: Vec<(u64, u64)>) -> Totals {
 }
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let numbers = |name: &str| -> Option<Vec<u64>> {
-        let position = arguments.iter().position(|argument| argument == name)?;
-        let texts = arguments[position + 1..].iter();
-        Some(texts.map_while(|text| text.parse().ok()).collect())
-    };
-    if let Some(numbers) = numbers("--child") {
-        let failed = run_batch(numbers[0], numbers[1]);
+    let arguments = Arguments::of_program();
+    if let Some(numbers) = arguments.words("--child") {
+        let number = |at: usize| numbers[at].parse().unwrap();
+        let failed = run_batch(number(0), number(1));
         return if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
-    let number = |name: &str| numbers(name).and_then(|numbers| numbers.first().copied());
-    // `cargo test SOMETHING` hands the filter to every test binary; ours has one name.
-    let filter = arguments.iter().find(|argument| !argument.starts_with('-'));
+    let number = |name| arguments.number(name);
     let asked = number("--seeds");
-    if asked.is_none() && filter.is_some_and(|filter| !"simulated".contains(filter.as_str())) {
+    if arguments.are_for_others("simulated", &["--seeds"]) {
         println!("0 passed, 0 failed");
         return ExitCode::SUCCESS;
     }

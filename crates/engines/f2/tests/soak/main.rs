@@ -39,6 +39,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use conformance::Arguments;
 use environment::{Random, Seed};
 use rand::RngExt;
 
@@ -73,15 +74,9 @@ fn main() -> ExitCode {
         orders.live();
         return ExitCode::SUCCESS;
     }
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let number = |name: &str| -> Option<u64> {
-        let position = arguments.iter().position(|argument| argument == name)?;
-        Some(arguments.get(position + 1)?.parse().expect("a number"))
-    };
-    // `cargo test SOMETHING` hands the filter to every test binary; ours has one name.
-    let filter = arguments.iter().find(|argument| !argument.starts_with('-'));
-    let asked = number("--seconds").is_some() || number("--seed").is_some();
-    if !asked && filter.is_some_and(|filter| !"soak".contains(filter.as_str())) {
+    let arguments = Arguments::of_program();
+    let number = |name| arguments.number(name);
+    if arguments.are_for_others("soak", &["--seconds", "--seed"]) {
         println!("0 passed, 0 failed");
         return ExitCode::SUCCESS;
     }

@@ -55,6 +55,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use conformance::Arguments;
 use conformance::linearizable::Call;
 use environment::Seed;
 
@@ -79,16 +80,9 @@ struct Settings {
 }
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let word = |name: &str| -> Option<String> {
-        let position = arguments.iter().position(|argument| argument == name)?;
-        arguments.get(position + 1).cloned()
-    };
-    let number = |name: &str| -> Option<u64> { Some(word(name)?.parse().expect("a number")) };
-    // `cargo test SOMETHING` hands the filter to every test binary; ours has one name.
-    let filter = arguments.iter().find(|argument| !argument.starts_with('-'));
-    let is_asked = ["--rounds", "--seed", "--histories"].iter().any(|name| word(name).is_some());
-    if !is_asked && filter.is_some_and(|filter| !"cluster_rounds".contains(filter.as_str())) {
+    let arguments = Arguments::of_program();
+    let (word, number) = (|name| arguments.word(name), |name| arguments.number(name));
+    if arguments.are_for_others("cluster_rounds", &["--rounds", "--seed", "--histories"]) {
         println!("0 passed, 0 failed");
         return ExitCode::SUCCESS;
     }

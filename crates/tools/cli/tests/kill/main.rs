@@ -37,6 +37,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use conformance::Arguments;
+
 use embedded::{Beside, no_work};
 use round::{Bug, Round, Way};
 use small::figures;
@@ -53,21 +55,14 @@ fn main() -> ExitCode {
     if embedded::is_child() {
         embedded::run_child();
     }
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let word = |name: &str| -> Option<String> {
-        let position = arguments.iter().position(|argument| argument == name)?;
-        arguments.get(position + 1).cloned()
-    };
-    let number = |name: &str| -> Option<u64> { Some(word(name)?.parse().expect("a number")) };
-    // `cargo test SOMETHING` hands the filter to every test binary; ours has one name.
-    let filter = arguments.iter().find(|argument| !argument.starts_with('-'));
-    let asked = ["--rounds", "--seed", "--seconds"].iter().any(|name| word(name).is_some());
-    if !asked && filter.is_some_and(|filter| !"kill".contains(filter.as_str())) {
+    let arguments = Arguments::of_program();
+    let (word, number) = (|name| arguments.word(name), |name| arguments.number(name));
+    if arguments.are_for_others("kill", &["--rounds", "--seed", "--seconds"]) {
         println!("0 passed, 0 failed");
         return ExitCode::SUCCESS;
     }
     let small = word("--small").map(|name| small::named(&name));
-    let is_cluster = arguments.iter().any(|argument| argument == "--cluster");
+    let is_cluster = arguments.has("--cluster");
     let seconds = number("--seconds");
     let rounds = number("--rounds").unwrap_or(if seconds.is_some() { u64::MAX } else { ROUNDS });
     let length = seconds.map_or(Duration::MAX, Duration::from_secs);
