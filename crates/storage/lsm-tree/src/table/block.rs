@@ -437,17 +437,17 @@ impl BlockCursor {
     /// Reads the entry at `offset`; `key` is the key before it.
     #[inline]
     fn read(&mut self, offset: usize) -> Result<(), Corruption> {
-        let block = Arc::clone(&self.block);
-        let (fields, end) = fields(&block, offset)?;
-        if fields.shared > self.key.len() {
-            self.is_valid = false;
+        let Self { block, at, next, key, seqno, value, is_valid } = self;
+        let (fields, end) = fields(block, offset)?;
+        if fields.shared > key.len() {
+            *is_valid = false;
             return Err(shares_too_much());
         }
-        self.key.truncate(fields.shared);
-        self.key.extend_from_slice(fields.rest);
-        self.seqno = fields.seqno;
-        self.value = fields.value_len.map(|len| fields.value_at..fields.value_at + len);
-        (self.at, self.next) = (offset, end);
+        key.truncate(fields.shared);
+        key.extend_from_slice(fields.rest);
+        *seqno = fields.seqno;
+        *value = fields.value_len.map(|len| fields.value_at..fields.value_at + len);
+        (*at, *next) = (offset, end);
         Ok(())
     }
 }

@@ -56,6 +56,10 @@ const LENGTH_BYTES: usize = 4;
 const RATIO_MAX: usize = 256;
 /// A compressed block saves at least this part of its bytes.
 const SAVING: usize = 8;
+/// After this many blocks in a row that save less, the compressor leaves blocks out.
+const MISSES: u32 = 8;
+/// The most blocks that it leaves out before it tries another one.
+const LEFT_OUT_MAX: u32 = 64;
 
 impl Compression {
     /// All of them.
@@ -149,38 +153,72 @@ pub struct Tally {
     pub block_bytes: AtomicU64,
     /// Bytes of stored blocks.
     pub stored_bytes: AtomicU64,
+    /// Blocks that were compressed, whether or not they are stored so.
+    pub tries: AtomicU64,
     /// Blocks that zstd encoded such that they were not the same when decoded. They are stored
     /// uncompressed.
     pub mistakes: AtomicU64,
 }
 
 /// Compresses the blocks of a table sequentially.
+///
+/// Values that do not compress come in runs. So after eight blocks that save too little, it leaves
+/// one block out before it tries another one. Each further block that saves too little doubles the
+/// number of blocks that it leaves out, up to 64.
 pub(crate) struct Compressor {
     compression: Compression,
     zstd: zstd::Encoder,
     tally: Arc<Tally>,
+    /// Blocks that it has tried since the last one that paid.
+    misses: u32,
+    /// Blocks to leave out before the next try.
+    left_out: u32,
 }
 
 impl Compressor {
     pub(crate) fn new(compression: Compression, tally: &Arc<Tally>) -> Self {
-        Self { compression, zstd: zstd::Encoder::new(), tally: Arc::clone(tally) }
+        let (zstd, tally) = (zstd::Encoder::new(), Arc::clone(tally));
+        Self { compression, zstd, tally, misses: 0, left_out: 0 }
     }
 
     /// Returns the bytes to store, and how they are compressed. If compression would save little,
     /// the bytes stay uncompressed: then they are the same bytes, and nothing is copied.
     pub(crate) fn compress(&mut self, block: Vec<u8>) -> (Vec<u8>, Compression) {
-        let compressed = match (self.compression, u32::try_from(block.len())) {
-            (Compression::None, _) | (_, Err(_)) => None,
-            (Compression::Lz4, Ok(len)) => lz4(&block, len),
-            (Compression::Zstd, Ok(len)) => self.zstd(&block, len),
-        };
         let block_bytes = block.len();
-        let pays = |bytes: &Vec<u8>| bytes.len() <= block_bytes - block_bytes / SAVING;
-        let compressed = compressed.filter(|(bytes, _)| pays(bytes));
-        let (bytes, used) = compressed.unwrap_or((block, Compression::None));
+        let (bytes, used) = match self.compressed(&block) {
+            Some(compressed) => compressed,
+            None => (block, Compression::None),
+        };
         self.tally.block_bytes.fetch_add(block_bytes as u64, Relaxed);
         self.tally.stored_bytes.fetch_add(bytes.len() as u64, Relaxed);
         (bytes, used)
+    }
+
+    /// Returns the compressed bytes of a block, if it is tried and pays.
+    fn compressed(&mut self, block: &[u8]) -> Option<(Vec<u8>, Compression)> {
+        let len = u32::try_from(block.len()).ok()?;
+        if self.compression == Compression::None {
+            return None;
+        }
+        if let Some(rest) = self.left_out.checked_sub(1) {
+            self.left_out = rest;
+            return None;
+        }
+        self.tally.tries.fetch_add(1, Relaxed);
+        let compressed = match self.compression {
+            Compression::Zstd => self.zstd(block, len),
+            _ => lz4(block, len),
+        };
+        let pays = |bytes: &Vec<u8>| bytes.len() <= block.len() - block.len() / SAVING;
+        let compressed = compressed.filter(|(bytes, _)| pays(bytes));
+        if compressed.is_some() {
+            self.misses = 0;
+        } else {
+            self.misses += 1;
+            let beyond = self.misses.checked_sub(MISSES);
+            self.left_out = beyond.map_or(0, |beyond| 1 << beyond.min(LEFT_OUT_MAX.ilog2()));
+        }
+        compressed
     }
 
     /// Returns the bytes of memory that it keeps from one block to the next.

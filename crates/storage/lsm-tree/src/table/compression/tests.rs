@@ -39,6 +39,36 @@ fn compress(block: &[u8], compression: Compression) -> (Vec<u8>, Compression, Ar
     (stored, used, tally)
 }
 
+/// The compressor tries few blocks that do not compress. It finds a block that compresses within 64
+/// blocks, and tries all blocks from there on.
+#[test]
+fn blocks_that_do_not_compress_are_left_out() {
+    for compression in [Compression::Lz4, Compression::Zstd] {
+        let tally = Arc::new(Tally::default());
+        let mut compressor = Compressor::new(compression, &tally);
+        let mut compress = |block: &[u8]| compressor.compress(block.to_vec()).1;
+        let tries = || tally.tries.load(Relaxed);
+        let (noise, text) = (noise(4_096), records(40));
+        for _ in 0..1_000 {
+            assert_eq!(compress(&noise), Compression::None);
+        }
+        // Eight, the six after which the distance doubles, and then one of 65.
+        assert_eq!(tries(), 8 + 6 + (1_000 - 8 - 6 - 63) / 65);
+        let found = (0..1_000).find(|_| compress(&text) == compression);
+        assert!(found.is_some_and(|before| before <= 64), "{found:?}");
+        let before = tries();
+        assert!((0..100).all(|_| compress(&text) == compression));
+        assert_eq!(tries() - before, 100);
+        // Some blocks amid others cause nothing.
+        for _ in 0..7 {
+            assert_eq!(compress(&noise), Compression::None);
+        }
+        assert_eq!(compress(&text), compression);
+        let (block_bytes, stored) = (&tally.block_bytes, &tally.stored_bytes);
+        assert!(stored.load(Relaxed) < block_bytes.load(Relaxed));
+    }
+}
+
 /// Decodes a frame with another decoder of zstd.
 fn witness(frame: &[u8], len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
