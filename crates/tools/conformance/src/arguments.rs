@@ -2,6 +2,9 @@
 
 use std::env;
 
+/// Options of ordinary test programs that a word follows.
+const WITH_WORD: [&str; 5] = ["--test-threads", "--skip", "--format", "--color", "--logfile"];
+
 /// The arguments of this program.
 #[derive(Debug)]
 pub struct Arguments(Vec<String>);
@@ -39,7 +42,12 @@ impl Arguments {
     /// Returns whether this program is not meant: `cargo test WORD` hands the word to every test
     /// program, and such a program has one test, of the name `program`. One of `options` means it.
     pub fn are_for_others(&self, program: &str, options: &[&str]) -> bool {
-        let filter = self.0.iter().find(|argument| !argument.starts_with('-'));
+        let before = [""].into_iter().chain(self.0.iter().map(String::as_str));
+        let mut filters =
+            self.0.iter().zip(before).filter(|(argument, before)| {
+                !argument.starts_with('-') && !WITH_WORD.contains(before)
+            });
+        let filter = filters.next().map(|(filter, _)| filter);
         let is_asked = options.iter().any(|name| self.has(name));
         !is_asked && filter.is_some_and(|filter| !program.contains(filter.as_str()))
     }
@@ -59,5 +67,7 @@ mod tests {
         assert!(given("other").are_for_others("simulated", &["--seeds"]));
         assert!(!given("simul").are_for_others("simulated", &["--seeds"]));
         assert!(!given("").are_for_others("simulated", &["--seeds"]));
+        assert!(!given("--test-threads 2").are_for_others("simulated", &["--seeds"]));
+        assert!(given("--test-threads 2 other").are_for_others("simulated", &["--seeds"]));
     }
 }

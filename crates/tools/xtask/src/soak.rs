@@ -108,7 +108,7 @@ fn of_a_cluster() -> Harness {
             "cargo test -q --release --locked -p thermocline-cli \
              --features thermocline-cli/cluster --test cluster_rounds -- --rounds 6 --seed {seed}",
         ),
-        figures: kill_figures,
+        figures: cluster_figures,
     }
 }
 
@@ -248,6 +248,13 @@ fn kill_figures(line: &str) -> Option<Figures> {
     let (passed, rest) = line.split_once(" passed, ")?;
     rest.ends_with("failed").then_some(())?;
     Some(Figures { seeds: 1, crashes: passed.parse().ok()?, simulated_seconds: 0 })
+}
+
+/// `N killed processes in M rounds`, all of one seed.
+fn cluster_figures(line: &str) -> Option<Figures> {
+    let (killed, rounds) = line.split_once(" killed processes in ")?;
+    rounds.ends_with(" rounds").then_some(())?;
+    Some(Figures { seeds: 1, crashes: killed.parse().ok()?, simulated_seconds: 0 })
 }
 
 /// The counts of one harness.
@@ -431,5 +438,7 @@ fn kind() { match kind { A => g { } } }
         assert_eq!(conformance_figures(entry), Some(memory));
         assert_eq!(kill_figures("21 passed, 0 failed").map(|figures| figures.crashes), Some(21));
         assert_eq!(kill_figures("round 3: 7 writes verified"), None);
+        let cluster = cluster_figures("4 killed processes in 6 rounds");
+        assert_eq!(cluster.map(|figures| (figures.seeds, figures.crashes)), Some((1, 4)));
     }
 }

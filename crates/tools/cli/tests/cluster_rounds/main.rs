@@ -61,6 +61,7 @@ use environment::Seed;
 
 use cluster::Cluster;
 use export::Export;
+use fault::Fault;
 use history::Event;
 use report::Report;
 use round::{Passed, Round};
@@ -127,6 +128,7 @@ fn run(settings: &Settings, dir: &Path, passed: &mut u64) -> Result<(), String> 
     let programs = PROGRAMS.into_iter().map(|number| connect(&cluster, number));
     let programs: Vec<Program> = programs.collect::<Result<_, String>>()?;
     let (mut report, mut settled, mut last) = (Report::default(), Vec::new(), None);
+    let mut kills = 0;
     for index in 0..settings.rounds {
         let can_cut = cluster.without_links().is_none();
         let round = Round::draw(Seed::from(settings.seed), index, can_cut);
@@ -137,6 +139,7 @@ fn run(settings: &Settings, dir: &Path, passed: &mut u64) -> Result<(), String> 
         if let Some(export) = &mut export {
             export.add(&done.keys, &done.events);
         }
+        kills += u64::from(matches!(round.fault, Fault::Kill(_)));
         settled.push(done.settle());
         last = Some(done);
         *passed += 1;
@@ -148,6 +151,7 @@ fn run(settings: &Settings, dir: &Path, passed: &mut u64) -> Result<(), String> 
         }
     }
     print!("{report}");
+    println!("{kills} killed processes in {} rounds", settings.rounds);
     if let Some(done) = &last {
         find_planted(done, export.as_mut())?;
         *passed += 1;

@@ -57,7 +57,8 @@ fn main() -> ExitCode {
     }
     let arguments = Arguments::of_program();
     let (word, number) = (|name| arguments.word(name), |name| arguments.number(name));
-    if arguments.are_for_others("kill", &["--rounds", "--seed", "--seconds"]) {
+    let own = ["--rounds", "--seed", "--seconds", "--small", "--cluster"];
+    if arguments.are_for_others("kill", &own) {
         println!("0 passed, 0 failed");
         return ExitCode::SUCCESS;
     }
@@ -67,7 +68,8 @@ fn main() -> ExitCode {
     let rounds = number("--rounds").unwrap_or(if seconds.is_some() { u64::MAX } else { ROUNDS });
     let length = seconds.map_or(Duration::MAX, Duration::from_secs);
     let seed = number("--seed").unwrap_or_else(|| environment::Seed::from_entropy().get());
-    let asked = small.map_or(String::new(), |engines| format!("--small {engines} "));
+    let mut asked = small.map_or(String::new(), |engines| format!("--small {engines} "));
+    asked.push_str(if is_cluster { "--cluster " } else { "" });
     println!(
         "seed {seed}; replay: cargo test -p thermocline-cli --test kill -- {asked}--seed {seed}"
     );
