@@ -360,7 +360,17 @@ fn a_keyspace_of_a_small_capacity_opens_with_more_memory() {
     assert!(db.keyspace("new", flexdb).is_err(), "its segments would be too large");
 }
 
-/// Each number under which the catalog stores a setting is the one that its page documents.
+/// The numbers of a cell like "512 to 2^20".
+fn range(cell: &str) -> Option<(u64, u64)> {
+    let number = |text: &str| match text.split_once('^') {
+        Some((base, power)) => base.parse::<u64>().ok()?.checked_pow(power.parse().ok()?),
+        None => text.parse().ok(),
+    };
+    let (least, most) = cell.trim().split_once(" to ")?;
+    Some((number(least)?, number(most)?))
+}
+
+/// The page of the catalog has the number of each setting, its least value and its largest one.
 #[test]
 fn the_numbers_of_settings_never_change() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/formats/catalog.md");
@@ -368,13 +378,22 @@ fn the_numbers_of_settings_never_change() {
     let head = "| engine | number | option | values |\n|---|---:|---|---|\n";
     let (_, table) = page.split_once(head).expect("the page has the table");
     let mut documented: Vec<(&str, u8, &str)> = Vec::new();
+    let mut ranges = 0;
     for row in table.lines().take_while(|line| line.starts_with('|')) {
         let cells: Vec<&str> = row.split('|').collect();
         let engine = cells[1].split('`').nth(1);
         let engine = engine.or(documented.last().map(|row| row.0)).expect("a row has an engine");
         let option = cells[3].split('`').nth(1).expect("a row has an option");
         documented.push((engine, cells[2].trim().parse().unwrap(), option));
+        let Some((least, most)) = range(cells[4]) else { continue };
+        let engine: EngineKind = engine.parse().unwrap();
+        let setting = engine.known_settings().iter().find(|one| one.name == option).unwrap();
+        assert!(setting.allows(least) && setting.allows(most), "{option}: {}", cells[4]);
+        let below = least.checked_sub(1).is_some_and(|below| setting.allows(below));
+        assert!(!below && !setting.allows(most + 1), "{option}: {}", cells[4]);
+        ranges += 1;
     }
+    assert!(ranges > 10, "{ranges}");
     let mut known: Vec<(&str, u8, &str)> = Vec::new();
     for engine in EngineKind::ALL {
         let all = engine.known_settings().iter();

@@ -1,6 +1,7 @@
 //! Checks that each link, file path and function that a document names exists.
 //!
-//! 1. A Markdown link to a relative target must lead to a file or directory of the repository.
+//! 1. A Markdown link to a relative target must lead to a file or directory of the repository, and
+//!    its anchor to a heading of the page.
 //! 2. A path in backquotes that begins with a folder of the root must exist.
 //! 3. A page below `docs/` is linked from a README in or above its folder, so that a reader finds
 //!    it.
@@ -34,7 +35,7 @@ pub(crate) fn check() -> Findings {
             if is_fence {
                 fenced = !fenced;
             } else if !fenced {
-                check_links(line, folder, &place, &mut findings);
+                check_links(line, (folder, &source.path), &place, &mut findings);
                 paragraph.push_str(line);
                 paragraph.push(' ');
             }
@@ -59,18 +60,47 @@ fn check_orphans(pages: &[Source], findings: &mut Vec<String>) {
     }
 }
 
-fn check_links(line: &str, folder: &str, place: &str, findings: &mut Vec<String>) {
+fn check_links(line: &str, (folder, page): (&str, &str), place: &str, findings: &mut Vec<String>) {
     for piece in line.split("](").skip(1) {
         let Some((target, _)) = piece.split_once(')') else { continue };
-        let path = target.split('#').next().unwrap_or_default();
-        if path.is_empty() || path.contains("://") || path.starts_with("mailto:") {
+        let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
+        if path.contains("://") || path.starts_with("mailto:") {
             continue;
         }
-        let whole = if folder.is_empty() { path.to_owned() } else { format!("{folder}/{path}") };
+        let whole = match (path.is_empty(), folder.is_empty()) {
+            (true, _) => page.to_owned(),
+            (false, true) => path.to_owned(),
+            (false, false) => format!("{folder}/{path}"),
+        };
         if !std::path::Path::new(&whole).exists() {
             findings.push(format!("{place}: the link to {path} leads nowhere"));
+        } else if !anchor.is_empty() && whole.ends_with(".md") && !has_anchor(&whole, anchor) {
+            findings.push(format!("{place}: {target} names no heading of the page"));
         }
     }
+}
+
+/// Returns whether a page has a heading with this anchor, as GitHub makes it.
+fn has_anchor(page: &str, anchor: &str) -> bool {
+    let Ok(text) = std::fs::read_to_string(page) else { return false };
+    let mut is_fenced = false;
+    text.lines().any(|line| {
+        is_fenced ^= line.trim_start().starts_with("```");
+        let heading = line.trim_start_matches('#');
+        !is_fenced && heading.len() < line.len() && anchor_of(heading) == anchor
+    })
+}
+
+/// Returns the anchor of a heading: small letters and digits, with hyphens for spaces.
+fn anchor_of(heading: &str) -> String {
+    let is_kept = |letter: &char| letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '_');
+    heading
+        .trim()
+        .to_lowercase()
+        .chars()
+        .filter(is_kept)
+        .map(|it| if it == ' ' { '-' } else { it })
+        .collect()
 }
 
 /// Returns whether the text before `line` has ended: a name belongs to a path in its paragraph.
