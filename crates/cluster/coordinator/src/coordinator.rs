@@ -316,6 +316,15 @@ impl Coordinator {
         self.change_range(range, |descriptor| descriptor.apply(Event::Stay))
     }
 
+    /// Has the next owner of a range give its write log up, because its replicas are lost: writes
+    /// that are in no table are lost with them.
+    ///
+    /// # Errors
+    /// The same. The range is not opened, or being opened.
+    pub fn give_up_log(&self, range: RangeId) -> Result<Descriptor> {
+        self.change_range(range, |descriptor| descriptor.apply(Event::GiveUpLog))
+    }
+
     /// Notes that the owner of an epoch begins to close a range that is to move. (C3)
     ///
     /// # Errors

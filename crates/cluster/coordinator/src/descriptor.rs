@@ -57,6 +57,8 @@ pub struct Descriptor {
     pub state: RangeState,
     /// All clients with smaller ids were there before the range.
     pub clients: u64,
+    /// Whether the next owner gives the write log up, since its replicas are lost.
+    pub gives_up_log: bool,
     /// The write log.
     pub log: LogRecord,
     /// The manifest log.
@@ -83,6 +85,8 @@ pub enum Event {
     Left,
     /// The keyspace is dropped.
     Drop,
+    /// The next owner is to give the write log up.
+    GiveUpLog,
 }
 
 /// The reason why a change is not allowed.
@@ -198,7 +202,10 @@ impl Descriptor {
                 self.epoch = Epoch(self.epoch.0 + 1);
                 (self.owner, self.state) = (Some(owner), RangeState::Opening);
             }
-            (RangeState::Opening, Event::Serve) => self.state = RangeState::Serving,
+            (RangeState::Opening, Event::Serve) => {
+                (self.state, self.gives_up_log) = (RangeState::Serving, false);
+            }
+            (RangeState::Opening | RangeState::Free, Event::GiveUpLog) => self.gives_up_log = true,
             (RangeState::Serving | RangeState::Moving { .. }, Event::Move { target }) => {
                 if let Some(Owner { ltc, .. }) = self.owner.filter(|owner| owner.ltc == target) {
                     return Err(Refusal::IsThere { ltc });
@@ -242,6 +249,7 @@ impl Descriptor {
             }
             put_state(out, self.state);
             out.put_varint(self.clients);
+            out.put_u8(u8::from(self.gives_up_log));
             out.put_prefixed(&self.log.encode());
             out.put_prefixed(&self.manifest.encode());
         })
@@ -263,9 +271,22 @@ impl Descriptor {
                 false => None,
             };
             let (state, clients) = (take_state(fields)?, fields.take_varint_u64()?);
+            let gives_up_log = fields.take_flag()?;
             let log = LogRecord::decode(fields.take_prefixed()?)?;
             let manifest = LogRecord::decode(fields.take_prefixed()?)?;
-            Ok(Self { id, keyspace, start, end, epoch, owner, state, clients, log, manifest })
+            Ok(Self {
+                id,
+                keyspace,
+                start,
+                end,
+                epoch,
+                owner,
+                state,
+                clients,
+                gives_up_log,
+                log,
+                manifest,
+            })
         })
     }
 }

@@ -218,6 +218,13 @@ fn c2_an_owner_has_an_epoch_of_its_own() {
     assert_eq!((third.epoch, third.state), (Epoch(3), RangeState::Opening));
     let (state, event) = (RangeState::Opening, Event::Leave);
     assert_eq!(coordinator.leave(range, Epoch(3)), refused(Refusal::State { state, event }));
+    // One opening abandons the log. A range that is served refuses it.
+    let gives_up = |descriptor: crate::Result<Descriptor>| descriptor.map(|it| it.gives_up_log);
+    assert_eq!(gives_up(coordinator.give_up_log(range)), Ok(true));
+    assert_eq!(gives_up(coordinator.take(range, owner(4))), Ok(true));
+    assert_eq!(gives_up(coordinator.serve(range, Epoch(4))), Ok(false));
+    let (state, event) = (RangeState::Serving, Event::GiveUpLog);
+    assert_eq!(coordinator.give_up_log(range), refused(Refusal::State { state, event }));
 }
 
 /// C5: an order is void after another owner, and under another leader.

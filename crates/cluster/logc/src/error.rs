@@ -8,6 +8,11 @@ use stoc::{Epoch, RangeId};
 /// The result of a log's calls.
 pub type Result<T> = std::result::Result<T, Error>;
 
+/// Returns what is wrong with the StoCs whose replies do not count.
+fn how_missing(is_lost: &bool) -> &'static str {
+    if *is_lost { "have lost it" } else { "are missing" }
+}
+
 /// A typed failure. Cheap to clone: the one that ended a log is returned by all later appends.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Error {
@@ -24,8 +29,9 @@ pub enum Error {
     Closed,
     /// Too few StoCs of an ensemble reply for an opening. (L6)
     #[error(
-        "{have} of the StoCs of segment {segment} reply, and {need} have to: StoCs {missing:?} are \
-         missing"
+        "{have} of the StoCs of segment {segment} have it, and {need} have to: StoCs {missing:?} \
+         {}",
+        how_missing(.is_lost)
     )]
     TooFewReplies {
         /// The segment.
@@ -36,6 +42,8 @@ pub enum Error {
         need: usize,
         /// The StoCs without one.
         missing: Vec<u32>,
+        /// Whether all StoCs have replied, so that the segment is lost.
+        is_lost: bool,
     },
     /// There are too few StoCs for a segment.
     #[error("{have} StoCs can take a segment of a log, and {need} have to")]

@@ -33,7 +33,12 @@
 //!   then lets appends pass. A damaged or missing replica, one of another cookie and one without a
 //!   promise do not count. Neither does the replica of a segment in memory at another start of its
 //!   StoC.
+//!   An owner that abandons a lost log needs the promises of E − Qa + 1 StoCs. The log begins
+//!   again without segments.
 //! - L7. *Trim.* A segment leaves the record before its files are released.
+//! - L8. *Orphans.* A log file is an orphan if this owner or an earlier one made it, and no record
+//!   names it. A change of unknown outcome may still register a record, so such a record counts
+//!   like the registered one. StoCs list their files, and the owner releases the orphans.
 //!
 //! # Weak segments
 //! A segment in memory is *weak* once it has lost replicas: a further loss may lose its bytes. Its
@@ -59,6 +64,7 @@ mod setup;
 pub mod testing;
 #[cfg(test)]
 mod tests;
+mod watched;
 mod weak;
 
 pub use closing::Closing;

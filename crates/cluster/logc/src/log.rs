@@ -15,7 +15,7 @@ use crate::record::{LogRecord, Mode, Part, Segment};
 use crate::registry::{Change, RegistryError};
 use crate::replicas::{Replicas, Waited};
 use crate::setup::Setup;
-use crate::weak::Watched;
+use crate::watched::Watched;
 
 /// Time between two attempts to reach the coordinator or enough StoCs.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -27,7 +27,7 @@ pub struct Log {
     pub(crate) setup: Setup,
     pub(crate) kind: Kind,
     writer: Mutex<Writer>,
-    /// The segments, for a look at them while an append waits.
+    /// The segments, as other threads see them while an append waits.
     pub(crate) watched: Arc<Mutex<Watched>>,
 }
 
@@ -39,11 +39,12 @@ pub(crate) struct Writer {
     pub(crate) active: Option<Active>,
     /// The segment that was left, until it is sealed in the record. (L4)
     pub(crate) left: Option<Left>,
-    /// Records that a change of unknown outcome may have registered.
-    uncertain: Vec<LogRecord>,
+    /// Records that a change of unknown outcome may have registered, or may still register. None
+    /// of them is `record`.
+    pub(crate) uncertain: Vec<LogRecord>,
     watched: Arc<Mutex<Watched>>,
     /// The number of the next segment.
-    next_index: u64,
+    pub(crate) next_index: u64,
     random: Random,
     /// The time of the next search for a better ensemble.
     next_look: Monotonic,
@@ -230,11 +231,17 @@ impl Log {
     }
 
     /// Returns the segment to go to. A spare in memory that has lost replicas is replaced first, if
-    /// a better one can be made.
+    /// a better one can be made and registered.
     fn whole_spare(&self, writer: &mut Writer, failed: &[u32]) -> Result<Option<Segment>> {
         let Some(spare) = writer.spare().cloned() else { return Ok(None) };
         let present = self.setup.present(&spare).len();
         if spare.mode == Mode::Durable || present >= self.setup.ensemble {
+            return Ok(Some(spare));
+        }
+        // If the outcome of the change were unknown, no append could use the spare. Without the
+        // coordinator the weak spare takes appends.
+        let is_enough = present >= self.setup.quorum;
+        if is_enough && self.setup.registry.load(self.kind).is_err() {
             return Ok(Some(spare));
         }
         let is_better = |other: &Segment| self.setup.present(other).len() > present;
@@ -267,6 +274,9 @@ impl Log {
     /// Seals the segment that was left in the record, and registers another spare. Returns whether
     /// this is done.
     fn seal_left(&self, writer: &mut Writer) -> Result<bool> {
+        if writer.left.is_some() && !self.settle(writer)? {
+            return Ok(false);
+        }
         let Some(Left { index, part, end }) = writer.left else { return Ok(true) };
         let mut after = writer.record.clone();
         let Some(left) = after.segments.iter_mut().find(|segment| segment.index == index) else {
@@ -274,8 +284,8 @@ impl Log {
         };
         (left.part, left.sealed) = (Some(part), Some(end));
         let left = left.clone();
-        let (place, failed) = (writer.next_place(), writer.failed_nodes());
-        after.segments.extend(self.setup.create_segment(self.kind, place, &failed)?);
+        let failed = writer.failed_nodes();
+        after.segments.extend(self.create(writer, &failed)?);
         let is_done = self.change(writer, after)?;
         if is_done {
             let Setup { range, epoch, .. } = self.setup;
@@ -285,17 +295,37 @@ impl Log {
         Ok(is_done)
     }
 
-    /// Registers a spare if the record has none. After changes of unknown outcome it finds out
-    /// which record is registered. Returns whether the record was changed.
-    fn add_spare(&self, writer: &mut Writer, failed: &[u32]) -> Result<bool> {
+    /// Finds out which record is registered after changes of unknown outcome. Returns whether that
+    /// is known now.
+    fn settle(&self, writer: &mut Writer) -> Result<bool> {
         if !writer.uncertain.is_empty() {
             let same = writer.record.clone();
-            return self.change(writer, same);
+            self.change(writer, same)?;
         }
+        Ok(writer.uncertain.is_empty())
+    }
+
+    /// Makes the log files of a segment. Returns none if there are too few StoCs.
+    fn create(&self, writer: &mut Writer, failed: &[u32]) -> Result<Option<Segment>> {
         let place = writer.next_place();
-        let Some(spare) = self.setup.create_segment(self.kind, place, failed)? else {
+        let segment = self.setup.create_segment(self.kind, place, failed)?;
+        if self.setup.has_quorum(&segment) {
+            return Ok(Some(segment));
+        }
+        // It was never registered, and no later segment has its number.
+        self.release(&segment);
+        Ok(None)
+    }
+
+    /// Registers a spare if the record has none. Returns whether it has one now.
+    fn add_spare(&self, writer: &mut Writer, failed: &[u32]) -> Result<bool> {
+        if !self.settle(writer)? {
             return Ok(false);
-        };
+        }
+        if writer.spare().is_some() {
+            return Ok(true);
+        }
+        let Some(spare) = self.create(writer, failed)? else { return Ok(false) };
         let mut after = writer.record.clone();
         after.segments.push(spare);
         self.change(writer, after)
@@ -310,10 +340,7 @@ impl Log {
         failed: &[u32],
         is_better: impl Fn(&Segment) -> bool,
     ) -> Result<bool> {
-        let place = writer.next_place();
-        let Some(other) = self.setup.create_segment(self.kind, place, failed)? else {
-            return Ok(false);
-        };
+        let Some(other) = self.create(writer, failed)? else { return Ok(false) };
         let is_replaced = is_better(&other) && {
             let mut after = writer.record.clone();
             after.segments.retain(|segment| segment.index != spare.index);
@@ -350,6 +377,7 @@ impl Log {
                 writer.adopt(after);
                 return Ok(true);
             }
+            Err(RegistryError::Unavailable(_)) if after == writer.record => {}
             Err(RegistryError::Unavailable(_)) => writer.uncertain.push(after.clone()),
             // An earlier change of unknown outcome may have happened.
             Err(RegistryError::Fenced) if writer.uncertain.is_empty() => {
@@ -359,6 +387,8 @@ impl Log {
         }
         let is_fenced = changed.is_err_and(|error| error == RegistryError::Fenced);
         match registry.load(self.kind) {
+            // Other changes compare the record before this one, so they fail. If the store still
+            // has the present record, a change may be on its way, and the outcome stays unknown.
             Ok(now) if writer.uncertain.contains(&now) => {
                 let is_done = now == after;
                 writer.adopt(now);
@@ -424,7 +454,7 @@ impl Writer {
         self.watch();
     }
 
-    /// Shows the segments to looks at weak ones.
+    /// Shows the segments to other threads.
     fn watch(&self) {
         *self.watched.lock() = Watched::of(self);
     }

@@ -48,7 +48,10 @@ pub fn open(setup: &Setup, kinds: &[Kind]) -> Result<Vec<Log>> {
     let mut changes = Vec::new();
     for (kind, before) in records {
         check_known(kind, &before, &replies)?;
-        let sealed = setup.seal_all(kind, &before, &replies)?;
+        let sealed = match setup.gives_up_log && kind == Kind::Log {
+            true => setup.give_up(&before, &replies)?,
+            false => setup.seal_all(kind, &before, &replies)?,
+        };
         let after = setup.with_open_segments(kind, sealed, before.last_index())?;
         changes.push(Change { kind, before, after });
     }
@@ -134,6 +137,29 @@ impl Setup {
         Ok(LogRecord { segments })
     }
 
+    /// Takes the place of steps 2 and 3 for a lost log that the owner abandons. Returns a record
+    /// without segments. An earlier owner gets no quorum, because E − Qa + 1 StoCs of each segment
+    /// have promised the range to this epoch. An empty StoC in the place of a lost one counts, so
+    /// the process of the lost one must not run.
+    fn give_up(&self, before: &LogRecord, replies: &Replies) -> Result<LogRecord> {
+        for segment in before.open_segments() {
+            let has_replied = |node: &u32| replies.contains_key(node);
+            let have = segment.nodes().filter(has_replied).count();
+            let need = self.replies_needed(segment);
+            if have < need {
+                let missing = segment.nodes().filter(|node| !has_replied(node)).collect();
+                let (segment, is_lost) = (segment.index, false);
+                return Err(Error::TooFewReplies { segment, have, need, missing, is_lost });
+            }
+        }
+        Ok(LogRecord::default())
+    }
+
+    /// Returns the number of StoCs of a segment whose replies an opening needs. (L6)
+    fn replies_needed(&self, segment: &Segment) -> usize {
+        (segment.ensemble.len() + 1).saturating_sub(self.quorum).max(1)
+    }
+
     /// Returns the replicas of a segment that count.
     fn find<'s>(&self, kind: Kind, segment: &'s Segment, replies: &Replies) -> Result<Found<'s>> {
         let name = segment.name(self.range, kind);
@@ -145,12 +171,15 @@ impl Setup {
             segment.is_of(member, found).then_some((*found, (*length)?))
         };
         let replicas: Vec<_> = segment.ensemble.iter().filter_map(replica).collect();
-        let (have, all) = (replicas.len(), segment.ensemble.len());
-        let need = (all + 1).saturating_sub(self.quorum).max(1);
+        let (have, need) = (replicas.len(), self.replies_needed(segment));
         if have < need {
             let is_missing = |node: &u32| replicas.iter().all(|(member, _)| member.node != *node);
             let missing = segment.nodes().filter(is_missing).collect();
-            return Err(Error::TooFewReplies { segment: segment.index, have, need, missing });
+            let replied = segment.nodes().filter(|node| replies.contains_key(node)).count();
+            // A StoC that has not replied may have a replica.
+            let is_lost = replied == segment.ensemble.len();
+            let segment = segment.index;
+            return Err(Error::TooFewReplies { segment, have, need, missing, is_lost });
         }
         Ok(Found { segment, replicas })
     }
@@ -227,11 +256,13 @@ impl Setup {
         let mut random = self.environment.random(&purpose);
         for index in [last + 1, last + 2] {
             let made = self.create_segment(kind, (index, random.next_u64()), &[])?;
-            let too_few = || {
+            if !self.has_quorum(&made) {
+                // The next attempt of this owner gives its files the same names, so a release might
+                // remove them: the first search for orphans finds the files of this attempt. (L8)
                 let have = self.stocs.choose(self.ensemble, &[]).len();
-                Error::TooFewStocs { have, need: self.quorum }
-            };
-            record.segments.push(made.ok_or_else(too_few)?);
+                return Err(Error::TooFewStocs { have, need: self.quorum });
+            }
+            record.segments.push(made);
         }
         Ok(record)
     }

@@ -32,6 +32,8 @@ pub struct Setup {
     pub slow: Duration,
     /// Bytes that a StoC may be behind the others.
     pub backlog_bytes: u64,
+    /// Whether the owner abandons the write log, whose bytes are lost. It begins again, empty.
+    pub gives_up_log: bool,
     /// The clock and the source of nonces.
     pub environment: Environment,
     /// Closes the logs.
@@ -64,8 +66,8 @@ impl Setup {
         segment.ensemble.iter().filter_map(link).collect()
     }
 
-    /// Makes the log files of a new segment on StoCs that are not in `avoid`. Returns no segment if
-    /// there are too few StoCs.
+    /// Makes the log files of a new segment on StoCs that are not in `avoid`. The segment can be
+    /// used if it [has a quorum](Self::has_quorum).
     ///
     /// # Errors
     /// [`Error::Fenced`].
@@ -74,7 +76,7 @@ impl Setup {
         kind: Kind,
         (index, nonce): (u64, u64),
         avoid: &[u32],
-    ) -> Result<Option<Segment>> {
+    ) -> Result<Segment> {
         let mut avoid = avoid.to_vec();
         let mut ensemble: Vec<Member> = Vec::new();
         let mode = self.mode_of(kind);
@@ -82,7 +84,8 @@ impl Setup {
         loop {
             let wanted = self.ensemble - ensemble.len();
             let links = self.stocs.choose(wanted, &avoid);
-            if links.is_empty() {
+            // Without a quorum the files would be of no use.
+            if links.is_empty() || ensemble.len() + links.len() < self.quorum {
                 break;
             }
             let mut segment = Segment { index, nonce, mode, ensemble, part: None, sealed: None };
@@ -105,8 +108,12 @@ impl Setup {
                 break;
             }
         }
-        let is_enough = ensemble.len() >= self.quorum;
-        Ok(is_enough.then_some(Segment { index, nonce, mode, ensemble, part: None, sealed: None }))
+        Ok(Segment { index, nonce, mode, ensemble, part: None, sealed: None })
+    }
+
+    /// Returns whether enough StoCs have a segment for appends to it.
+    pub(crate) fn has_quorum(&self, segment: &Segment) -> bool {
+        segment.ensemble.len() >= self.quorum
     }
 
     /// Sends a request to one StoC, and waits for the reply, but not longer than `slow`.

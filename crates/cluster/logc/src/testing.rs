@@ -82,7 +82,12 @@ pub struct MemoryRegistry {
     failures: AtomicU64,
     /// Whether changes that fail are made.
     are_made: Mutex<bool>,
+    /// Changes that are made later, if changes are held.
+    held: Mutex<Option<Held>>,
 }
+
+/// Changes that are made later, each with its epoch.
+type Held = Vec<(Epoch, Vec<Change>)>;
 
 /// Gets the epoch and the record of the write log after each change.
 type OnChange = Box<dyn Fn(u64, LogRecord) + Send>;
@@ -219,6 +224,7 @@ impl World {
             mode: self.mode,
             slow: self.slow,
             backlog_bytes: 1 << 20,
+            gives_up_log: false,
             environment: self.environment.clone(),
             closing: Closing::default(),
         }
@@ -308,6 +314,43 @@ impl MemoryRegistry {
         self.failures.store(calls, SeqCst);
     }
 
+    /// From now on changes fail, and [`Self::make_held`] makes them later. Loads do not fail.
+    pub fn hold(&self) {
+        *self.held.lock() = Some(Vec::new());
+    }
+
+    /// Makes the changes that were held, the oldest first, as far as their records are the present
+    /// ones. Later changes are not held.
+    pub fn make_held(&self) {
+        // Other changes wait for the end of this.
+        let mut held = self.held.lock();
+        for (epoch, changes) in held.take().into_iter().flatten() {
+            let _is_made = self.make(epoch, &changes);
+        }
+    }
+
+    /// Makes changes, unless a test has the call fail.
+    fn make(&self, epoch: Epoch, changes: &[Change]) -> Result<(), RegistryError> {
+        let checked = self.check();
+        if checked.is_err() && !*self.are_made.lock() {
+            return checked;
+        }
+        let mut state = self.state.lock();
+        let is_present = |change: &Change| {
+            let record = state.records.get(&change.kind).cloned().unwrap_or_default();
+            record == change.before
+        };
+        if state.epoch != epoch.0 || !changes.iter().all(is_present) {
+            return checked.and(Err(RegistryError::Fenced));
+        }
+        for change in changes {
+            state.records.insert(change.kind, change.after.clone());
+        }
+        drop(state);
+        self.notify();
+        checked
+    }
+
     /// Returns the record of a log.
     pub fn record(&self, kind: Kind) -> LogRecord {
         self.state.lock().records.get(&kind).cloned().unwrap_or_default()
@@ -360,23 +403,10 @@ impl Registry for MemoryRegistry {
     }
 
     fn change(&self, epoch: Epoch, changes: &[Change]) -> Result<(), RegistryError> {
-        let checked = self.check();
-        if checked.is_err() && !*self.are_made.lock() {
-            return checked;
+        if let Some(held) = &mut *self.held.lock() {
+            held.push((epoch, changes.to_vec()));
+            return Err(RegistryError::Unavailable("the change is held".to_owned()));
         }
-        let mut state = self.state.lock();
-        let is_present = |change: &Change| {
-            let record = state.records.get(&change.kind).cloned().unwrap_or_default();
-            record == change.before
-        };
-        if state.epoch != epoch.0 || !changes.iter().all(is_present) {
-            return checked.and(Err(RegistryError::Fenced));
-        }
-        for change in changes {
-            state.records.insert(change.kind, change.after.clone());
-        }
-        drop(state);
-        self.notify();
-        checked
+        self.make(epoch, changes)
     }
 }

@@ -1,4 +1,4 @@
-//! The invariants L1 to L7, each with a test that fails without it.
+//! The invariants L1 to L8, each with a test that fails without it.
 
 mod crash;
 mod memory;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use environment::Environment;
 use proptest::prelude::*;
-use stoc::{Kind, Request};
+use stoc::{Kind, Listed, Request};
 
 use crate::testing::{self, Behaviour, World};
 use crate::{Error, Header, LogRecord, Member, Mode, Part, Segment};
@@ -225,6 +225,36 @@ fn l4_two_segments_are_not_left_while_the_coordinator_is_away() {
     assert_eq!(content(&world.open(2), 1), b"firstsecondthirdfourth");
 }
 
+/// L4: a change of unknown outcome may be made later. Until then no segment that it removes takes
+/// appends.
+#[test]
+fn l4_a_change_that_is_made_later_loses_no_append() {
+    let world = World::new(9);
+    let log = world.open(1);
+    log.begin_file(1).expect("all StoCs are up");
+    append(&log, 1, b"first").expect("all StoCs are up");
+    let record = world.registry.record(LOG);
+    let set_all = |segment: Option<&Segment>, behaviour| {
+        let nodes = segment.into_iter().flat_map(Segment::nodes);
+        nodes.for_each(|node| world.set(node, behaviour));
+    };
+    let (active, spare) = (record.segments.first(), record.segments.last());
+    [active, spare].into_iter().for_each(|segment| set_all(segment, Behaviour::Away));
+    world.registry.hold();
+    let appended = thread::scope(|scope| {
+        let appends = scope.spawn(|| append(&log, 1, b"second"));
+        // The change that replaces the spare is sent, and so is one that finds out its outcome.
+        Environment::real().sleep(Duration::from_millis(100));
+        set_all(spare, Behaviour::Up);
+        Environment::real().sleep(Duration::from_millis(100));
+        world.registry.make_held();
+        appends.join().expect("it does not panic")
+    });
+    assert_eq!(appended, Ok(()));
+    set_all(active, Behaviour::Up);
+    assert_eq!(content(&world.open(2), 1), b"firstsecond");
+}
+
 /// L6: the longest replica is the segment, and it is copied until a quorum has it.
 #[test]
 fn l6_the_longest_replica_is_copied() {
@@ -304,6 +334,80 @@ fn l7_files_are_removed_after_they_left_the_record() {
     log.remove_before(9).expect("the coordinator is there");
     assert_eq!(log.files(), [(4, 4)]);
     assert_eq!(world.open(2).files(), [(4, 4)]);
+}
+
+/// The files of the write log that StoCs have.
+fn listed(world: &World, stocs: u32) -> Vec<(u32, Listed)> {
+    let files = |node: u32| {
+        let files = world.stoc(node).list(testing::RANGE).into_iter();
+        files.filter(|file| file.name.kind == LOG).map(move |file| (node, file))
+    };
+    (1..=stocs).flat_map(files).collect()
+}
+
+fn is_registered(record: &LogRecord, file: &Listed) -> bool {
+    record.segments.iter().any(|segment| segment.name(testing::RANGE, LOG) == file.name)
+}
+
+/// L8: files that no record names are orphans. A segment that is being registered is none.
+#[test]
+fn l8_files_without_a_segment_are_orphans() {
+    let world = World::new(3);
+    let log = Arc::new(world.open(1));
+    let begin = |file| log.begin_file(file).expect("two StoCs are up");
+    begin(1);
+    // One StoC makes files, and its replies are lost. Another one is not asked to release files.
+    world.set(1, Behaviour::Mute);
+    (2..=5).for_each(begin);
+    world.set(1, Behaviour::Up);
+    world.set(2, Behaviour::Away);
+    log.remove_before(5).expect("the coordinator is there");
+    world.set(2, Behaviour::Up);
+    let record = world.registry.record(LOG);
+    let mut orphans = Vec::new();
+    for (node, file) in listed(&world, 3) {
+        assert_eq!(log.is_orphan(&file), !is_registered(&record, &file), "{node}: {file:?}");
+        orphans.extend(log.is_orphan(&file).then_some(node));
+    }
+    assert!(orphans.contains(&1) && orphans.contains(&2), "{orphans:?}");
+    let (weak, stocs) = (Arc::downgrade(&log), world.clone());
+    world.registry.on_change(move |_, record| {
+        let Some(log) = weak.upgrade() else { return };
+        for (node, file) in listed(&stocs, 3) {
+            let is_registered = is_registered(&record, &file);
+            assert!(!is_registered || !log.is_orphan(&file), "{node}: {file:?}");
+        }
+    });
+    begin(6);
+    // An owner finds the files of owners before it, and no files of later ones.
+    let next = world.open(2);
+    next.begin_file(7).expect("all StoCs are up");
+    let record = world.registry.record(LOG);
+    for (node, file) in listed(&world, 3) {
+        assert_eq!(next.is_orphan(&file), !is_registered(&record, &file), "{node}: {file:?}");
+        assert!(file.epoch.0 == 1 || !log.is_orphan(&file), "{node}: {file:?}");
+    }
+}
+
+/// Attempts to make a segment leave no files while too few StoCs are up.
+#[test]
+fn l8_a_segment_without_a_quorum_has_no_files() {
+    let world = World::new(5);
+    let log = world.open(1);
+    log.begin_file(1).expect("all StoCs are up");
+    // One StoC of five makes the files of a segment. No other one can be reached.
+    (2..=5).for_each(|node| world.set(node, Behaviour::Away));
+    let appended = thread::scope(|scope| {
+        let appends = scope.spawn(|| append(&log, 1, b"word"));
+        Environment::real().sleep(Duration::from_millis(100));
+        (2..=5).for_each(|node| world.set(node, Behaviour::Up));
+        appends.join().expect("it does not panic")
+    });
+    assert_eq!(appended, Ok(()));
+    let record = world.registry.record(LOG);
+    for (node, file) in listed(&world, 5) {
+        assert!(is_registered(&record, &file), "{node}: {file:?}");
+    }
 }
 
 /// A log leaves an ensemble with a failed StoC for a better one.

@@ -2,38 +2,9 @@
 
 use stoc::{Request, call_all};
 
-use crate::log::{HEADER_BYTES, Log, Writer};
-use crate::record::{Mode, Segment};
-use crate::replicas::Replicas;
-
-/// The segments of a log, without the lock of its writer: that is held while an append waits.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Watched {
-    /// The segments in memory, each with the end of the bytes that all of its replicas have to
-    /// have.
-    segments: Vec<(Segment, u64)>,
-    /// The number of the segment that is appended to, and its replicas.
-    active: Option<(u64, Replicas)>,
-}
-
-impl Watched {
-    /// Returns those of a writer.
-    pub(crate) fn of(writer: &Writer) -> Self {
-        let active = writer.active.as_ref();
-        let active = active.map(|active| (active.segment.index, active.replicas.clone()));
-        let end_of = |segment: &Segment| {
-            let left = writer.left.as_ref().filter(|left| left.index == segment.index);
-            let is_active = active.as_ref().is_some_and(|(index, _)| *index == segment.index);
-            // Replicas of the active segment may have its last bytes later. A spare has none.
-            let unsealed = if is_active { HEADER_BYTES } else { 0 };
-            segment.sealed.or_else(|| left.map(|left| left.end)).unwrap_or(unsealed)
-        };
-        let all = writer.record.segments.iter();
-        let in_memory = all.filter(|segment| segment.mode == Mode::Memory);
-        let segments = in_memory.map(|segment| (segment.clone(), end_of(segment))).collect();
-        Self { segments, active }
-    }
-}
+use crate::log::Log;
+use crate::record::Segment;
+use crate::watched::Watched;
 
 impl Log {
     /// Returns the numbers of the segments in memory that fewer than E StoCs have, with the spare.
@@ -43,7 +14,7 @@ impl Log {
     /// A StoC that replies late does not count. So the caller repeats the call, and acts if a
     /// number is returned twice.
     pub fn weak_segments(&self) -> Vec<u64> {
-        let Watched { segments, active } = self.watched.lock().clone();
+        let Watched { segments, active, .. } = self.watched.lock().clone();
         let has_failed = |segment: &Segment| {
             let active = active.as_ref().filter(|(index, _)| *index == segment.index);
             active.is_some_and(|(_, replicas)| !replicas.failed_nodes().is_empty())

@@ -22,7 +22,7 @@ use environment::{Environment, JoinHandle, Monotonic};
 use logc::Closing;
 use stoc::{Epoch, RangeId};
 use sync::{Condvar, Mutex};
-use thermocline::{Registry, SharedParts};
+use thermocline::{Registry, SharedMemory, SharedParts};
 use wire::Lanes;
 
 use crate::error::{Error, Result};
@@ -52,12 +52,12 @@ const RETRY: Duration = Duration::from_millis(200);
 /// How ranges are opened for clients.
 #[derive(Clone, Debug)]
 pub struct ServeOptions {
-    /// Memory of all ranges in bytes. Each range gets an eighth of the memory that is left, and at
-    /// least 8 MiB.
+    /// Memory of all ranges in bytes: 4 MiB for each at least. A range begins with at most an
+    /// eighth of it. Then memory moves to the ranges that save most with it.
     pub memory_bytes: u64,
     /// How the database of a range is opened, but for its memory and its shared parts.
     pub database: thermocline::Options,
-    /// The parts that all ranges share.
+    /// The parts that all ranges share. If `shared.memory` is none, it is made of `memory_bytes`.
     pub shared: SharedParts,
 }
 
@@ -75,8 +75,6 @@ enum Held {
 #[derive(Debug)]
 struct Holding {
     held: Held,
-    /// Its part of the memory.
-    memory_bytes: u64,
     /// Ends its calls that wait for StoCs.
     closing: Closing,
     /// The time at which it began to close.
@@ -135,10 +133,12 @@ impl Beats {
         (ltc, stocs): (Arc<Ltc>, Arc<RemoteStocs>),
         (store, coordinator): (Arc<RemoteStore>, Arc<Coordinator>),
         service: Arc<RangeService>,
-        options: ServeOptions,
+        mut options: ServeOptions,
         environment: &Environment,
     ) -> Result<Self> {
         let owner = ltc.owner();
+        let bytes = options.memory_bytes;
+        options.shared.memory.get_or_insert_with(|| SharedMemory::new(bytes));
         let shared = Arc::new(Shared {
             parts: Parts { ltc, stocs, service },
             records: Records { store, coordinator },
@@ -320,35 +320,27 @@ impl Shared {
             if ranges.contains_key(&order.range) {
                 continue;
             }
-            let taken = ranges.values().map(|holding| holding.memory_bytes).sum();
-            let open = ranges.len();
-            let memory = memory::of_range(self.options.memory_bytes, taken);
-            let Some(memory_bytes) = memory else {
-                let memory_bytes = self.options.memory_bytes;
+            let (memory_bytes, open) = (self.options.memory_bytes, ranges.len());
+            if !memory::has_room(memory_bytes, open) {
                 let error = Error::NoMemory { memory_bytes, open };
                 eprintln!("thermocline: range {} is not opened: {error}", order.range);
                 continue;
-            };
+            }
             let closing = self.parts.ltc.closing().child();
-            let holding = Holding {
-                held: Held::Opening,
-                memory_bytes,
-                closing: closing.clone(),
-                since: None,
-            };
+            let holding = Holding { held: Held::Opening, closing: closing.clone(), since: None };
             ranges.insert(order.range, holding);
             self.parts.service.begin(order.range);
             let shared = Arc::clone(self);
             jobs.add(Some(order.range), move || {
-                shared.run(order.range, || shared.open(order, memory_bytes, closing));
+                shared.run(order.range, || shared.open(order, closing));
             });
         }
     }
 
     /// Opens a range, and serves it.
-    fn open(&self, order: Order, memory_bytes: u64, closing: Closing) {
+    fn open(&self, order: Order, closing: Closing) {
         let range = order.range;
-        let opened = self.try_open(order, memory_bytes, closing);
+        let opened = self.try_open(order, closing);
         let mut ranges = self.ranges.lock();
         // A close that was wanted meanwhile follows as the next job.
         let holding = ranges.get_mut(&range).filter(|it| matches!(it.held, Held::Opening));
@@ -374,12 +366,14 @@ impl Shared {
         }
     }
 
-    fn try_open(&self, order: Order, memory_bytes: u64, closing: Closing) -> Result<Served> {
+    fn try_open(&self, order: Order, closing: Closing) -> Result<Served> {
         let ServeOptions { database, shared, .. } = &self.options;
         let shared = SharedParts {
             telemetry: self.registry_of(order.range),
             pause_expiry: shared.pause_expiry.clone(),
+            memory: shared.memory.clone(),
         };
+        let memory_bytes = memory::of_range(self.options.memory_bytes);
         let options =
             thermocline::Options { memory_bytes, shared: Some(shared), ..database.clone() };
         self.parts.stocs.refresh()?;

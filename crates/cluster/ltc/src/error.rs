@@ -88,7 +88,7 @@ pub enum Error {
     },
     /// The memory is too little for another range.
     #[error(
-        "memory of {memory_bytes} bytes for data is enough for {open} databases: each needs 8 MiB \
+        "memory of {memory_bytes} bytes for data is enough for {open} databases: each needs 4 MiB \
          at least"
     )]
     NoMemory {

@@ -29,7 +29,7 @@
 //!   and removes the log.
 //!
 //! # Not there yet
-//! Splits and merges, and a memory that moves between ranges.
+//! Splits and merges.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 mod acks;

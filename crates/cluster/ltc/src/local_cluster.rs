@@ -23,7 +23,7 @@ use environment::{Environment, JoinHandle};
 use logc::Closing;
 use stoc::{Limits, RangeId, Stoc};
 use sync::{Condvar, Mutex};
-use thermocline::{Db, SharedParts};
+use thermocline::{Db, SharedMemory, SharedParts};
 
 use crate::error::{Error, Result};
 use crate::local_stocs::LocalStocs;
@@ -47,8 +47,9 @@ const REPAIR_INTERVAL: Duration = Duration::from_secs(10);
 /// How a cluster is opened.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Memory of all ranges in bytes. Each keyspace gets half of the memory that is left, without
-    /// 8 MiB for each later one of 16 keyspaces.
+    /// Memory of all ranges in bytes: 4 MiB for each at least. The first range begins with three
+    /// quarters of it. A later range begins with three quarters of the rest. Then memory moves to
+    /// the ranges that save most with it.
     pub memory_bytes: u64,
     /// How the files of ranges are stored.
     pub ranges: RangeOptions,
@@ -102,8 +103,9 @@ impl Options {
     /// Returns the options of a cluster for one keyspace. The keyspace and the database of the
     /// coordinator have `bytes` of memory together, or the least that they need.
     pub fn of_one_keyspace(bytes: u64) -> Self {
-        let of_keyspace = bytes.saturating_sub(COORDINATOR_BYTES);
-        Self { memory_bytes: memory::with_first_keyspace(of_keyspace), ..Self::default() }
+        let least = thermocline::Options::MEMORY_BYTES_MIN;
+        let memory_bytes = bytes.saturating_sub(COORDINATOR_BYTES).max(least);
+        Self { memory_bytes, ..Self::default() }
     }
 }
 
@@ -209,7 +211,10 @@ impl LocalCluster {
             stocs,
             coordinator,
             coordinator_db,
-            shared: SharedParts::default(),
+            shared: SharedParts {
+                memory: Some(SharedMemory::new(options.memory_bytes)),
+                ..SharedParts::default()
+            },
             options,
             keyspaces: Mutex::default(),
             warnings,
@@ -232,31 +237,28 @@ impl LocalCluster {
         for (range, name) in keyspaces {
             let Some(range) = range else { continue };
             let mut open = self.keyspaces.lock();
-            let db = self.open_range(range, &name, open.len())?;
+            self.check_room(open.len())?;
+            let db = self.open_range(range, &name)?;
             open.push((name, db));
         }
         Ok(())
     }
 
-    fn open_range(&self, range: RangeId, name: &str, open: usize) -> Result<Db> {
-        let shared = SharedParts {
-            telemetry: self.shared.telemetry.with_labels(&[("range", name)]),
-            pause_expiry: self.shared.pause_expiry.clone(),
-        };
-        let memory_bytes = self.memory_of(open)?;
+    /// Refuses another range if the memory is too little for it.
+    fn check_room(&self, open: usize) -> Result<()> {
+        let memory_bytes = self.options.memory_bytes;
+        let has_room = memory::has_room(memory_bytes, open);
+        has_room.then_some(()).ok_or(Error::NoMemory { memory_bytes, open })
+    }
+
+    fn open_range(&self, range: RangeId, name: &str) -> Result<Db> {
+        let telemetry = self.shared.telemetry.with_labels(&[("range", name)]);
         let options = thermocline::Options {
-            memory_bytes,
-            shared: Some(shared),
+            memory_bytes: self.options.memory_bytes.max(thermocline::Options::MEMORY_BYTES_MIN),
+            shared: Some(SharedParts { telemetry, ..self.shared.clone() }),
             ..self.options.database.clone()
         };
         self.ltc.open(range, options)
-    }
-
-    /// Returns the memory of the next keyspace, if `open` are open.
-    fn memory_of(&self, open: usize) -> Result<u64> {
-        let memory_bytes = self.options.memory_bytes;
-        let memory = memory::of_keyspace(memory_bytes, open);
-        memory.ok_or(Error::NoMemory { memory_bytes, open })
     }
 
     /// Returns the number of copies of tables that reads have found damaged, or missing.
@@ -302,12 +304,12 @@ impl LocalCluster {
         if let Some((_, db)) = open.iter().find(|(known, _)| known == name) {
             return Ok(db.clone());
         }
-        self.memory_of(open.len())?;
+        self.check_room(open.len())?;
         let made = self.coordinator.create_keyspace(name, b"", &[])?;
         let Some(range) = made.ranges.first() else {
             return Err(coordinator::Error::NoKeyspace(name.to_owned()).into());
         };
-        let db = self.open_range(*range, name, open.len())?;
+        let db = self.open_range(*range, name)?;
         open.push((name.to_owned(), db.clone()));
         Ok(db)
     }

@@ -20,6 +20,8 @@ use crate::error::{Error, Result};
 const CLOSE_MAX: Duration = Duration::from_secs(60);
 /// Bytes that a StoC may be behind the others in a log.
 const BACKLOG_BYTES: u64 = 16 << 20;
+/// Bytes of a buffer of a range's journal. An LTC has many ranges.
+const JOURNAL_BUFFER_BYTES: usize = 1 << 20;
 /// Bytes of a journal in the memories of StoCs above which it is flushed and trimmed.
 const MEMORY_JOURNAL_BYTES: u64 = 32 << 20;
 /// Time between two flushes of a range whose log stays weak.
@@ -172,7 +174,7 @@ impl Ltc {
 
     fn open_taken(
         &self,
-        Descriptor { id: range, epoch, keyspace, .. }: &Descriptor,
+        Descriptor { id: range, epoch, keyspace, gives_up_log, .. }: &Descriptor,
         mut options: thermocline::Options,
         closing: Closing,
     ) -> Result<Range> {
@@ -181,6 +183,9 @@ impl Ltc {
         if log != LogMode::Durable && options.durability == Durability::Synced {
             return Err(Error::NotSynced { keyspace: keyspace.clone(), mode: log });
         }
+        // The rest of the journal, if any, is not a prefix of it.
+        options.discard_journal = *gives_up_log;
+        options.journal_buffer_bytes = options.journal_buffer_bytes.min(JOURNAL_BUFFER_BYTES);
         let mode = if log == LogMode::Memory { Mode::Memory } else { Mode::Durable };
         if mode == Mode::Memory {
             options.journal_bytes = options.journal_bytes.min(MEMORY_JOURNAL_BYTES);
@@ -195,6 +200,7 @@ impl Ltc {
             mode,
             slow: self.options.slow,
             backlog_bytes: BACKLOG_BYTES,
+            gives_up_log: *gives_up_log,
             environment: self.environment.clone(),
             closing,
         };

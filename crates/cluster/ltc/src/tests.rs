@@ -263,12 +263,28 @@ fn other_directories_are_refused() {
 #[test]
 fn memory_for_too_many_keyspaces_is_refused() {
     let device = device::memory();
-    let options = Options { memory_bytes: 300 << 20, ..options() };
-    let cluster = LocalCluster::open_on(device, "cluster", options).expect("memory takes it");
-    for number in 0..16 {
-        cluster.keyspace(&format!("{number}")).expect("there is memory for sixteen");
+    let open = || {
+        let options = Options { memory_bytes: 20 << 20, ..options() };
+        LocalCluster::open_on(Arc::clone(&device), "cluster", options)
+    };
+    let cluster = open().expect("memory takes it");
+    let lsm = KeyspaceOptions { engine: EngineKind::Lsm, ..KeyspaceOptions::default() };
+    // Later ones get their memory from those before.
+    for number in 0..5 {
+        let db = cluster.keyspace(&format!("{number}")).expect("there is memory for five");
+        let made = db.keyspace("data", lsm).expect("there is memory for five");
+        made.put(b"key", b"value").expect("there is memory for five");
     }
     let refused = cluster.keyspace("more").expect_err("there is no memory");
     assert!(matches!(refused, Error::NoMemory { .. }), "{refused}");
-    assert_eq!(cluster.keyspaces().len(), 16);
+    cluster.close().expect("memory takes it");
+    drop(cluster);
+    let cluster = open().expect("there is memory for five");
+    assert_eq!(cluster.keyspaces().len(), 5);
+    for (_, db) in cluster.keyspaces() {
+        let found = db.existing_keyspace("data").expect("it was made").get(b"key");
+        assert_eq!(found.expect("memory takes it").as_deref(), Some(&b"value"[..]));
+    }
+    let (used, limit) = cluster.shared().memory.as_ref().expect("it is shared").bytes();
+    assert!(used <= limit, "{used} of {limit}");
 }

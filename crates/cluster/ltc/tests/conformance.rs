@@ -138,6 +138,7 @@ fn range_on(device: &Arc<dyn Device>) -> Result<RangeDevice> {
         mode: logc::Mode::Durable,
         slow: Duration::from_millis(100),
         backlog_bytes: 16 << 20,
+        gives_up_log: false,
         environment: Environment::seeded(epoch),
         closing: Closing::default(),
     };

@@ -29,7 +29,7 @@ pub(crate) struct Files {
     pub(crate) state: Mutex<State>,
     /// Held while changes are appended, so that they keep their order. Taken before `state`.
     manifest: Mutex<Manifest>,
-    manifest_log: Log,
+    pub(crate) manifest_log: Log,
     pub(crate) journal: Log,
     pub(crate) accounting: Arc<Accounting>,
     pub(crate) locks: Mutex<BTreeSet<String>>,

@@ -19,8 +19,9 @@
 //!   its place is in the manifest log. It never changes afterwards.
 //! - F4. *Removal.* The files of a table are released after its removal is in the manifest log, and
 //!   after its last reader is closed.
-//! - F5. *Orphans.* An opening, and each repair, releases copies that no table has. It never
-//!   releases one that the manifest log names, or that is being written.
+//! - F5. *Orphans.* An opening, and each repair, releases copies that no table has, and the orphans
+//!   of the logs (L8 of `logc`). It never releases a copy that the manifest log names, or that is
+//!   being written.
 //! - F6. *Repair.* A repair adds finished copies under other names. It releases a lost copy only
 //!   after the manifest log has enough others. A StoC that does not reply has not lost its copies.
 //!

@@ -32,6 +32,7 @@ fn try_device_of(world: &World, epoch: u64, closing: &Closing) -> Result<RangeDe
         mode: logc::Mode::Durable,
         slow: Duration::from_millis(100),
         backlog_bytes: 16 << 20,
+        gives_up_log: false,
         environment: Environment::seeded(epoch),
         closing: closing.clone(),
     };

@@ -12,12 +12,12 @@ use crate::node::{Content, Node};
 use crate::place::Failure;
 use crate::table::{Dropped, Table};
 
-/// The files of tables on all StoCs that have replied.
+/// The files of the range on all StoCs that have replied.
 pub(crate) struct Stored {
     stocs: BTreeMap<u32, StocFiles>,
 }
 
-/// The files of tables on one StoC.
+/// The files of the range on one StoC.
 struct StocFiles {
     link: Arc<dyn Link>,
     files: BTreeMap<FileName, Listed>,
@@ -45,7 +45,7 @@ impl Files {
         nodes.filter(|node| seen.insert(node.id)).filter_map(|node| table(node)).collect()
     }
 
-    /// Asks all StoCs for the files of tables that they have.
+    /// Asks all StoCs for the files of the range that they have.
     fn stored(&self) -> Stored {
         let links = self.place.stocs.choose(usize::MAX, &[]);
         let list = Request::List { range: self.place.range };
@@ -53,24 +53,28 @@ impl Files {
         let mut stocs = BTreeMap::new();
         for (link, reply) in links.into_iter().zip(replies) {
             let Ok(Response::Files(files)) = reply else { continue };
-            let files = files.into_iter().filter(|file| file.name.kind == Kind::Data);
-            let files = files.map(|file| (file.name, file)).collect();
+            let files = files.into_iter().map(|file| (file.name, file)).collect();
             stocs.insert(link.identity().node, StocFiles { link, files });
         }
         Stored { stocs }
     }
 
-    /// Releases the orphans on all StoCs that reply: copies that this owner or earlier ones have
-    /// made, and that no table has. Returns their number. (F5)
+    /// Releases the orphans on all StoCs that reply: files that this owner or earlier ones have
+    /// made, and that no table and no segment of a log has. Returns their number. (F5)
     pub(crate) fn release_orphans(&self) -> usize {
         self.release_orphans_of(&self.stored())
     }
 
     fn release_orphans_of(&self, stored: &Stored) -> usize {
-        // The names of new copies are live before StoCs know of them, so a file that was listed and
-        // is not live now is an orphan.
-        let is_orphan =
-            |file: &Listed| file.epoch <= self.place.epoch && !self.place.live.contains(&file.name);
+        let is_orphan = |file: &Listed| match file.name.kind {
+            // The names of new copies are live before StoCs know of them, so a file that was listed
+            // and is not live now is an orphan.
+            Kind::Data | Kind::Parity | Kind::Metadata => {
+                file.epoch <= self.place.epoch && !self.place.live.contains(&file.name)
+            }
+            Kind::Log => self.journal.is_orphan(file),
+            Kind::Manifest => self.manifest_log.is_orphan(file),
+        };
         let mut orphans = 0;
         for StocFiles { link, files } in stored.stocs.values() {
             for file in files.values().filter(|file| is_orphan(file)) {

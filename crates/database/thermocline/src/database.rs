@@ -17,7 +17,6 @@ use crate::keyspace::Keyspace;
 use crate::keyspace_entry::KeyspaceEntry;
 use crate::keyspace_set::KeyspaceSet;
 use crate::lifecycle::Lifecycle;
-use crate::memory_balance::MemoryBalance;
 use crate::open::EngineFactory;
 use crate::options::Options;
 use crate::write_order::WriteOrder;
@@ -72,7 +71,6 @@ pub(crate) struct Inner {
     pub(crate) directory: Directory,
     pub(crate) journal: Arc<Journal>,
     pub(crate) order: WriteOrder,
-    pub(crate) memory_balance: MemoryBalance,
     pub(crate) locks: KeyLocks,
     pub(crate) keyspaces: KeyspaceSet,
     pub(crate) background: Background,

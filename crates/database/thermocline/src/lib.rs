@@ -113,6 +113,7 @@ mod damaged;
 mod database;
 mod descriptors;
 mod directory;
+mod discarded_journal;
 mod drivers;
 pub mod error;
 mod expiry;
@@ -178,7 +179,7 @@ pub use expiry::{
 };
 pub use ingestion::Ingestion;
 pub use keyspace::Keyspace;
-pub use memory_balance::MemoryMoves;
+pub use memory_balance::{MemoryMoves, SharedMemory};
 pub use merge::{MergeName, MergeOperators};
 pub use metrics::DatabaseMetrics;
 pub use options::{KeyspaceOptions, Options};

@@ -30,7 +30,7 @@ use crate::room_to_open::segment_lengths;
 
 /// Refuses a setting that no database could be opened with.
 pub(crate) fn check_setting(options: &Options) -> Result<()> {
-    let (limit, needed) = (options.memory_bytes, Options::MEMORY_BYTES_MIN);
+    let (limit, needed) = (options.memory_bytes, options.memory_bytes_min());
     if limit < needed {
         return Err(Error::MemoryTooSmall { limit, needed });
     }
@@ -83,11 +83,10 @@ fn is_replayed_into_memory(options: KeyspaceOptions) -> bool {
 #[inline]
 pub(crate) fn check_used(
     device: &dyn Device,
-    limit: u64,
     shares: &MemoryShares,
     (seqno, journaled): (SeqNo, &Journaled<'_>),
 ) -> Result<()> {
-    let known = shares.used_by_others();
+    let (known, limit) = (shares.used_by_others(), shares.whole.limit());
     match known <= opened_at_most(limit) {
         true => Ok(()),
         false => Err(too_small(device, limit, known, seqno.next(), journaled)),

@@ -20,6 +20,10 @@
 //!
 //! While the database is open shares move ([`crate::memory_balance`]).
 //!
+//! Several databases may share one memory ([`crate::SharedMemory`]). Then the shares of all their
+//! keyspaces come out of it, and a database deals out at most its own
+//! [`crate::Options::memory_bytes`] of the memory that the others have left.
+//!
 //! # Invariants
 //! - S1. A share counts as the bytes that its engine may take, or has not released yet if that is
 //!   more. Memory moves from one share to another only in the step that takes it off the first one.
@@ -39,11 +43,55 @@ use crate::error::{Error, Result};
 use crate::memory_limit;
 use crate::options::KeyspaceOptions;
 
-/// The database's budget, and the shares that are dealt out of it.
+/// The budget of a database, or of all databases that share it, and the shares that are dealt out
+/// of it.
 #[derive(Debug)]
 pub(crate) struct MemoryShares {
-    whole: Arc<MemoryBudget>,
+    pub(crate) whole: Arc<MemoryBudget>,
     dealt: AtomicU64,
+}
+
+/// The keyspaces of a database that get shares at its opening.
+#[derive(Debug)]
+pub(crate) struct LeastShares {
+    /// Their ids, with the least of each and the bytes that it was made with.
+    asking: Vec<(u32, u64, u64)>,
+    /// The ids of the others, with the least of each.
+    others: Vec<(u32, u64)>,
+}
+
+impl LeastShares {
+    /// Returns those of a catalog. Costs one small read a keyspace.
+    ///
+    /// # Errors
+    /// The device's; damage.
+    pub(crate) fn of(device: &dyn Device, catalog: &Catalog) -> Result<Self> {
+        let (mut asking, mut others) = (Vec::new(), Vec::new());
+        for entry in &catalog.keyspaces {
+            let least = match entry.options.engine.driver().memory {
+                MemoryUse::Share { least_of, .. } => least_of(&*device.subdevice(&entry.dir())?)?,
+                MemoryUse::Data { .. } => continue,
+            };
+            match entry.options.memory_bytes {
+                Some(wanted) => asking.push((entry.id, least, wanted)),
+                None => others.push((entry.id, least)),
+            }
+        }
+        Ok(Self { asking, others })
+    }
+
+    /// Returns the bytes of all least shares.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.of_asking() + self.of_others()
+    }
+
+    fn of_asking(&self) -> u64 {
+        self.asking.iter().map(|(_, least, _)| least).sum()
+    }
+
+    fn of_others(&self) -> u64 {
+        self.others.iter().map(|(_, least)| least).sum()
+    }
 }
 
 /// One engine's share, counted as used until it is dropped.
@@ -104,8 +152,8 @@ impl Drop for Taken {
 }
 
 impl MemoryShares {
-    pub(crate) fn new(whole: Arc<MemoryBudget>) -> Arc<Self> {
-        Arc::new(Self { whole, dealt: AtomicU64::new(0) })
+    pub(crate) fn new(bytes: u64) -> Arc<Self> {
+        Arc::new(Self { whole: Arc::new(MemoryBudget::new(bytes)), dealt: AtomicU64::new(0) })
     }
 
     /// Returns the bytes that engines without a share use: the data of keyspaces in memory.
@@ -113,68 +161,67 @@ impl MemoryShares {
         self.whole.used().saturating_sub(self.dealt.load(Relaxed))
     }
 
-    /// Step 1: the shares by keyspace id. `needed` bytes are known to be taken by others. Costs one
-    /// small read a keyspace.
+    /// Step 1: the shares by keyspace id, out of at most `most` bytes. Keyspaces in memory take
+    /// `needed` of these bytes.
     ///
     /// # Errors
     /// [`Error::MemoryTooSmall`] if not even the least of each fits.
     pub(crate) fn deal(
         self: &Arc<Self>,
-        device: &dyn Device,
-        catalog: &Catalog,
-        needed: u64,
+        (device, catalog): (&dyn Device, &Catalog),
+        least: &LeastShares,
+        (needed, most): (u64, u64),
     ) -> Result<BTreeMap<u32, Arc<MemoryShare>>> {
-        let (mut asking, mut others) = (Vec::new(), Vec::new());
-        for entry in &catalog.keyspaces {
-            let least = match entry.options.engine.driver().memory {
-                MemoryUse::Share { least_of, .. } => least_of(&*device.subdevice(&entry.dir())?)?,
-                MemoryUse::Data { .. } => continue,
-            };
-            match entry.options.memory_bytes {
-                Some(wanted) => asking.push((entry.id, least, wanted)),
-                None => others.push((entry.id, least)),
-            }
+        let (limit, all_least) = (most.min(self.left()), least.bytes());
+        let wanted = needed.saturating_add(all_least);
+        memory_limit::check_known(device, catalog, limit, wanted)?;
+        if wanted > limit && limit < most {
+            // Other databases have the rest.
+            return Err(Error::MemoryTooSmall { limit, needed: wanted });
         }
-        let limit = self.whole.limit();
-        let least_of_asking: u64 = asking.iter().map(|(_, least, _)| least).sum();
-        let least_of_others: u64 = others.iter().map(|(_, least)| least).sum();
-        let all_least = least_of_asking + least_of_others;
-        memory_limit::check_known(device, catalog, limit, needed.saturating_add(all_least))?;
         let journal = memory_limit::replayed_into_memory(device, catalog)?;
         let mut left = limit.saturating_sub(needed.saturating_add(journal));
         let mut spare = left.saturating_sub(all_least);
         let mut shares = BTreeMap::new();
-        for (id, least, wanted) in asking {
-            let beside = wanted.saturating_sub(least).min(spare);
+        for (id, least, wanted) in &least.asking {
+            let beside = wanted.saturating_sub(*least).min(spare);
             (left, spare) = (left.saturating_sub(least + beside), spare - beside);
-            shares.insert(id, self.take(least + beside, Some(wanted)));
+            shares.insert(*id, self.take(least + beside, Some(*wanted)));
         }
-        let beside = (left / 4 * 3).saturating_sub(least_of_others) / others.len().max(1) as u64;
-        shares.extend(others.into_iter().map(|(id, least)| (id, self.take(least + beside, None))));
+        let count = least.others.len().max(1) as u64;
+        let beside = (left / 4 * 3).saturating_sub(least.of_others()) / count;
+        let share = |(id, least): &(u32, u64)| (*id, self.take(least + beside, None));
+        shares.extend(least.others.iter().map(share));
         Ok(shares)
     }
 
-    /// Step 2: the share of a keyspace that is being made, if its engine has one.
+    /// Step 2: the share of a keyspace that is being made, if its engine has one, out of at most
+    /// `most` bytes. `is_first` of the keyspaces with a share.
     ///
     /// # Errors
     /// [`Error::NoMemoryLeft`].
     pub(crate) fn share_of_new(
         self: &Arc<Self>,
         KeyspaceOptions { engine, memory_bytes, .. }: KeyspaceOptions,
+        (is_first, most): (bool, u64),
     ) -> Result<Option<Arc<MemoryShare>>> {
         let Some(needed) = least_of_new(engine) else { return Ok(None) };
-        let left = self.left();
+        let left = self.left().min(most);
         if left < needed {
             return Err(Error::NoMemoryLeft { engine, left, needed });
         }
-        let is_first = self.dealt.load(Relaxed) == 0;
         let wanted = memory_bytes.unwrap_or(if is_first { left / 4 * 3 } else { left / 4 });
         Ok(Some(self.take(wanted.clamp(needed, left), memory_bytes)))
     }
 
     /// Returns the bytes that are missing for the least share of a new keyspace.
     pub(crate) fn missing_for_new(&self, engine: EngineKind) -> u64 {
-        least_of_new(engine).map_or(0, |least| least.saturating_sub(self.left()))
+        least_of_new(engine).map_or(0, |least| self.missing(least))
+    }
+
+    /// Returns the bytes that are missing if `bytes` are wanted.
+    pub(crate) fn missing(&self, bytes: u64) -> u64 {
+        bytes.saturating_sub(self.left())
     }
 
     /// Takes up to `bytes` of the free memory, and leaves free a quarter of the memory that
@@ -190,11 +237,6 @@ impl MemoryShares {
     pub(crate) fn free(&self) -> u64 {
         let kept = self.whole.limit().saturating_sub(self.used_by_others()) / 4;
         self.left().saturating_sub(kept)
-    }
-
-    /// Returns the bytes of the database's memory.
-    pub(crate) fn whole(&self) -> u64 {
-        self.whole.limit()
     }
 
     fn left(&self) -> u64 {

@@ -25,7 +25,6 @@ use device::{Device, File};
 use engine::{Barrier, BlockingWrites, EngineSettings, Host, Op, Sequence};
 use environment::Environment;
 use journal::{Journal, ReplayError};
-use memory_budget::MemoryBudget;
 use rand::Rng;
 use telemetry::Registry;
 use workers::Pool;
@@ -35,6 +34,7 @@ use crate::catalog::{self, Catalog};
 use crate::damaged::{self, Damaged};
 use crate::database::{Db, Inner, OpenGuard};
 use crate::directory::{Directory, without_closed_mark};
+use crate::discarded_journal;
 use crate::error::{Error, Result};
 use crate::expiry::Expiry;
 use crate::journal_barrier::JournalBarrier;
@@ -42,8 +42,9 @@ use crate::key_locks::KeyLocks;
 use crate::keyspace_entry::{InstanceFiles, KeyspaceEntry, KeyspaceInstance};
 use crate::keyspace_set::KeyspaceSet;
 use crate::lifecycle::Lifecycle;
+use crate::memory_balance::SharedMemory;
 use crate::memory_limit::{self, Journaled};
-use crate::memory_shares::{MemoryShare, MemoryShares};
+use crate::memory_shares::MemoryShare;
 use crate::options::Options;
 use crate::owner;
 use crate::read_only::Access;
@@ -129,26 +130,31 @@ impl Db {
         access: Access,
     ) -> Result<Self> {
         let catalog = load_or_create(&*device, &options)?;
-        refusals::refuse_first(&*device, &catalog)?;
+        refusals::refuse_first(&*device, &catalog, options.discard_journal)?;
+        if options.discard_journal {
+            discarded_journal::remove(&*device)?;
+        }
         let (sound, damaged) = damaged::part_damaged(&*device, &catalog)?;
         let needed = memory_limit::check_snapshots(&*device, &sound, options.memory_bytes)?;
         let durability = options.durability;
-        let memory = Arc::new(MemoryBudget::new(options.memory_bytes));
-        let SharedParts { telemetry, pause_expiry } = options.shared.clone().unwrap_or_default();
+        let SharedParts { telemetry, pause_expiry, memory } =
+            options.shared.clone().unwrap_or_default();
+        let memory = memory.unwrap_or_else(|| SharedMemory::new(options.memory_bytes));
         let background = Background::new(&options, access, &telemetry, pause_expiry)?;
         let factory = EngineFactory {
             device: Arc::clone(&device),
             environment: options.environment.clone(),
             sequence: Arc::new(Sequence::in_recovery()),
             barrier: Arc::new(JournalBarrier::default()),
-            shares: MemoryShares::new(Arc::clone(&memory)),
             memory,
             telemetry,
             workers: background.pool().clone(),
             engines: options.engines.clone(),
         };
+        let files = (&*factory.device, &sound);
+        let shares = factory.memory.deal(files, needed, &options)?;
         let (entries, was_closed) = without_closed_mark(&*device, access, |is_unchanged| {
-            factory.open_all(&sound, damaged, needed, &mut || {
+            factory.open_all(&sound, damaged, shares, &mut || {
                 *is_unchanged = false;
                 let mut all = sound.keyspaces.iter();
                 Ok(all.try_for_each(|one| owner::finish(&*factory.device, one))?)
@@ -168,7 +174,6 @@ impl Db {
             directory: Directory { place: place.to_owned(), device, access, replayed_records },
             journal,
             order: WriteOrder::new(Arc::clone(&factory.sequence), options.memory_bytes),
-            memory_balance: Default::default(),
             locks: KeyLocks::new(options.environment.random("key locks").next_u64()),
             keyspaces: KeyspaceSet::new(catalog, entries),
             background,
@@ -179,6 +184,10 @@ impl Db {
         });
         let inner = Arc::new(OpenGuard(inner));
         if access == Access::Write {
+            inner.factory.memory.join(&inner.0);
+            if inner.options.discard_journal {
+                inner.begin_after_discard()?;
+            }
             inner.sweep_leftovers()?;
             inner.0.start_background()?;
             if inner.keyspaces.entries.read().values().any(|entry| entry.options.expiring) {
@@ -271,9 +280,11 @@ pub(crate) fn journal_options(options: &Options, id: u64, reached: SeqNo) -> jou
     let record_bytes_max = journal::Options::RECORD_BYTES_MAX;
     let default = journal::Options::default();
     let segment_bytes = segment_bytes(options);
+    let (least, most) = (Options::JOURNAL_BUFFER_BYTES_MIN, default.buffer_bytes);
+    let buffer_bytes_max = options.journal_buffer_bytes.clamp(least, most);
     // A group is at most as long as a segment, or it would make a longer one.
     let buffer_bytes = usize::try_from(segment_bytes)
-        .map_or(default.buffer_bytes, |bytes| bytes.min(default.buffer_bytes));
+        .map_or(buffer_bytes_max, |bytes| bytes.min(buffer_bytes_max));
     journal::Options { record_bytes_max, reached, segment_bytes, buffer_bytes, id: Some(id) }
 }
 
@@ -306,8 +317,7 @@ pub(crate) struct EngineFactory {
     environment: Environment,
     sequence: Arc<Sequence>,
     pub(crate) barrier: Arc<JournalBarrier>,
-    pub(crate) memory: Arc<MemoryBudget>,
-    pub(crate) shares: Arc<MemoryShares>,
+    pub(crate) memory: SharedMemory,
     pub(crate) telemetry: Registry,
     workers: Pool,
     engines: EngineSettings,
@@ -323,7 +333,8 @@ impl EngineFactory {
     ) -> Result<KeyspaceInstance> {
         let dir = entry.dir();
         let (workers, gate) = self.workers.behind_gate();
-        let memory = share.as_ref().map_or(&self.memory, |share| &share.budget);
+        let whole = &self.memory.shares().whole;
+        let memory = share.as_ref().map_or(whole, |share| &share.budget);
         let host = Host {
             device: self.device.subdevice(&dir)?,
             environment: self.environment.clone(),
@@ -362,18 +373,16 @@ impl EngineFactory {
         Ok(Arc::new(KeyspaceEntry::new(&entry.name, entry.options, instance)))
     }
 
-    /// Opens every keyspace that is `sound` at first sight; `needed` bytes are known to be taken by
-    /// the keyspaces in memory. A keyspace that is damaged, by `damaged` or by its engine's
-    /// findings, gets an entry that refuses its calls. Calls `begin_to_change` before the first
-    /// opening that may change a file.
+    /// Opens every keyspace that is `sound` at first sight, with its share of the memory. A
+    /// keyspace that is damaged, by `damaged` or by its engine's findings, gets an entry that
+    /// refuses its calls. Calls `begin_to_change` before the first opening that may change a file.
     fn open_all(
         &self,
         sound: &Catalog,
         damaged: Vec<(catalog::Entry, Corruption)>,
-        needed: u64,
+        mut shares: BTreeMap<u32, Arc<MemoryShare>>,
         begin_to_change: &mut dyn FnMut() -> Result<()>,
     ) -> Result<BTreeMap<String, Arc<KeyspaceEntry>>> {
-        let mut shares = self.shares.deal(&*self.device, sound, needed)?;
         let mut entries = BTreeMap::new();
         let changes_nothing =
             |entry: &&catalog::Entry| entry.options.engine.driver().opens_without_changes;
@@ -442,18 +451,19 @@ fn recover(
         None => catalog.newest,
     };
     let sequence = &factory.sequence;
-    let (device, limit) = (&*factory.device, options.memory_bytes);
+    let (device, shares) = (&*factory.device, factory.memory.shares());
     let mut replay = |seqno: SeqNo, payload: &[u8]| -> std::result::Result<(), ReplayError> {
         barrier.holds(seqno);
         replay_record(&journaled, catalog, seqno, payload)?;
-        memory_limit::check_used(device, limit, &factory.shares, (seqno, &journaled))?;
+        memory_limit::check_used(device, shares, (seqno, &journaled))?;
         sequence.recover_to(seqno);
         Ok(())
     };
+    let reached = if options.discard_journal { SeqNo::ZERO } else { barrier.held() };
     let (journal, recovery) = Journal::open(
         Arc::clone(&factory.device),
         JOURNAL_DIR,
-        journal_options_on(device, options, catalog.journal_id(), barrier.held()),
+        journal_options_on(device, options, catalog.journal_id(), reached),
         &options.environment,
         oldest,
         &mut replay,

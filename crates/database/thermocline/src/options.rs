@@ -66,6 +66,16 @@ pub struct Options {
     /// - Nothing is trimmed while a backup or a checkpoint is made, while a journaled keyspace is
     ///   damaged, or while flushes fail.
     pub journal_bytes: u64,
+    /// Bytes of each of the journal's two buffers: one is filled while the other is written. A
+    /// smaller one takes less memory, and writes smaller groups. At least 64 KiB, and at most the
+    /// bytes of a segment of the journal. Default 4 MiB.
+    pub journal_buffer_bytes: usize,
+    /// Opens a database whose journal is lost: removes the rest of the journal, and begins another
+    /// one. It also removes a sound journal. Writes that were in the journal alone are lost, and
+    /// their numbers are given again. Keyspaces may lose writes of different ages. A keyspace that
+    /// is damaged now and is repaired later may need another such opening. Without this option a
+    /// database whose journal is lost is refused. Set it for one opening. Default false.
+    pub discard_journal: bool,
     /// Interval at which a background thread searches for expired values and removes them, in
     /// keyspaces whose values may expire. With `None` there is no such thread: expired values take
     /// space until [`crate::ExpiringKeyspace::remove_expired`], and are not shown either. The
@@ -101,12 +111,22 @@ pub struct Options {
 }
 
 impl Options {
-    /// The least memory that a database is opened with: the journal's two buffers of 4 MiB, one
-    /// that is filled while the other is written.
+    /// The least memory that a database is opened with, if the journal's buffers have their default
+    /// size: the two buffers.
     pub const MEMORY_BYTES_MIN: u64 = 8 << 20;
+    /// The least bytes of a buffer of the journal.
+    pub(crate) const JOURNAL_BUFFER_BYTES_MIN: usize = 64 << 10;
     /// The most threads for background work. More than cores and devices can use only cost their
     /// stacks, and a system that has no room for one of them ends the process.
     pub const BACKGROUND_THREADS_MAX: usize = 256;
+}
+
+impl Options {
+    /// Returns the least memory that a database is opened with: two buffers of the journal, and at
+    /// least 1 MiB.
+    pub(crate) fn memory_bytes_min(&self) -> u64 {
+        (self.journal_buffer_bytes as u64 * 2).clamp(1 << 20, Self::MEMORY_BYTES_MIN)
+    }
 }
 
 impl Default for Options {
@@ -120,6 +140,8 @@ impl Default for Options {
             io: device::Io::DirectBlocks,
             background_threads: 6,
             journal_bytes: 256 << 20,
+            journal_buffer_bytes: 4 << 20,
+            discard_journal: false,
             expiry_sweep_interval: Some(Duration::from_millis(100)),
             engines: EngineSettings::default(),
             merge_operators: MergeOperators::default(),

@@ -96,7 +96,7 @@ impl Db {
         Catalog::existing(&*device, place)?;
         let lock = lock_to_read(&*device, place)?;
         let is_locked = lock.is_some();
-        let options = Options { create_if_missing: false, ..options };
+        let options = Options { create_if_missing: false, discard_journal: false, ..options };
         let shown = device::overlay(Arc::clone(&device));
         let db = Self::open_locked(shown, place, options, lock, Access::Read)?;
         if !is_locked {

@@ -8,14 +8,14 @@ use crate::open::{JOURNAL_DIR, foreign_journal, missing_journal};
 use crate::owner;
 
 /// Refuses a database by its files' contents before any keyspace is opened, which may change its
-/// files.
-pub(crate) fn refuse_first(device: &dyn Device, catalog: &Catalog) -> Result<()> {
-    if let Some(missing) = missing_journal(device, catalog)? {
-        return Err(missing.into());
-    }
-    journal::refuse_newer(device, JOURNAL_DIR)?;
-    if let Some(foreign) = foreign_journal(device, catalog)? {
-        return Err(foreign.into());
+/// files. A journal that is to be discarded is not looked at.
+pub(crate) fn refuse_first(
+    device: &dyn Device,
+    catalog: &Catalog,
+    discards_journal: bool,
+) -> Result<()> {
+    if !discards_journal {
+        refuse_journal(device, catalog)?;
     }
     for entry in &catalog.keyspaces {
         refuse_newer_files(device, entry)?;
@@ -23,7 +23,18 @@ pub(crate) fn refuse_first(device: &dyn Device, catalog: &Catalog) -> Result<()>
     if let Some(damage) = owner::older_than(device, catalog)? {
         return Err(Error::OlderCatalog { damage });
     }
-    Ok(journal::check_newest(device, JOURNAL_DIR)?)
+    if discards_journal { Ok(()) } else { Ok(journal::check_newest(device, JOURNAL_DIR)?) }
+}
+
+fn refuse_journal(device: &dyn Device, catalog: &Catalog) -> Result<()> {
+    if let Some(missing) = missing_journal(device, catalog)? {
+        return Err(missing.into());
+    }
+    journal::refuse_newer(device, JOURNAL_DIR)?;
+    if let Some(foreign) = foreign_journal(device, catalog)? {
+        return Err(foreign.into());
+    }
+    Ok(())
 }
 
 /// Refuses a keyspace if a newer release wrote one of its files: the keyspaces before it must not

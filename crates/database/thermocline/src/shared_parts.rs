@@ -3,6 +3,7 @@
 use telemetry::Registry;
 
 use crate::expiry::PauseExpiry;
+use crate::memory_balance::SharedMemory;
 
 /// The parts that several databases of one process share.
 ///
@@ -13,4 +14,6 @@ pub struct SharedParts {
     pub telemetry: Registry,
     /// The switch that pauses the expiry sweeps of all these databases.
     pub pause_expiry: PauseExpiry,
+    /// The memory that their keyspaces share. Without it each database has its own.
+    pub memory: Option<SharedMemory>,
 }

@@ -30,11 +30,12 @@ pub struct Stats {
     pub oldest_snapshot: Option<SeqNo>,
     /// For how long it has been held, or up to a second longer.
     pub oldest_snapshot_age: Option<Duration>,
-    /// The memory budget in bytes.
+    /// The memory budget in bytes. Databases that share a memory have one.
     pub memory_limit_bytes: u64,
-    /// Bytes of it that engines count as used, and the whole share of each engine that has one.
+    /// Bytes of it that engines of this database count as used, and the whole share of each engine
+    /// that has one.
     pub memory_used_bytes: u64,
-    /// Moves of memory between shares since it was opened.
+    /// Moves of memory between shares since it was opened; of a shared memory, since it was made.
     pub memory_moves: MemoryMoves,
     /// Each keyspace.
     pub keyspaces: Vec<KeyspaceStats>,
@@ -95,9 +96,10 @@ impl Db {
     }
 
     /// Returns the bytes of the memory budget that are used or in an engine's share, and the
-    /// budget. Costs two loads.
+    /// budget. Of a shared memory these are the bytes of all databases that share it. Costs two
+    /// loads.
     pub fn memory_bytes(&self) -> (u64, u64) {
-        (self.inner.factory.memory.used(), self.inner.factory.memory.limit())
+        self.inner.factory.memory.bytes()
     }
 }
 
@@ -117,8 +119,16 @@ impl Inner {
                 background_errors: instance.engine.background_errors(),
             }
         });
+        let keyspaces: Vec<_> = keyspaces.collect();
+        let (mut used, limit) = self.factory.memory.bytes();
+        if self.options.shared.as_ref().is_some_and(|shared| shared.memory.is_some()) {
+            let own = |space: &KeyspaceStats| {
+                space.memory_share_bytes.unwrap_or(space.engine.memory_bytes)
+            };
+            used = keyspaces.iter().map(own).sum();
+        }
         Stats {
-            keyspaces: keyspaces.collect(),
+            keyspaces,
             io: self.directory.device.accounting().counts(),
             device: self.directory.device.kind(),
             journal: self.journal.stats(),
@@ -126,9 +136,9 @@ impl Inner {
             last: self.order.sequence.last(),
             oldest_snapshot: self.order.sequence.oldest_pin(),
             oldest_snapshot_age: self.order.oldest_snapshot_age(&self.options.environment),
-            memory_limit_bytes: self.factory.memory.limit(),
-            memory_used_bytes: self.factory.memory.used(),
-            memory_moves: self.memory_moves(),
+            memory_limit_bytes: limit,
+            memory_used_bytes: used,
+            memory_moves: self.factory.memory.moves(),
         }
     }
 }

@@ -126,7 +126,7 @@ impl Db {
         let pinned = self.inner.pin_engines(|_| true)?;
         let PinnedEngines { pin, moment: clock, instances } = pinned;
         let (reads, writes, conflict) = Default::default();
-        let held = Held::new(&self.inner.factory.memory);
+        let held = Held::new(&self.inner.factory.memory.shares().whole);
         let state = OfProcess::new(Mutex::new(State { instances, reads, writes, held, conflict }));
         let (inner, pin) = (Arc::clone(&self.inner), OfProcess::new(pin));
         Ok(Transaction { inner, durability: self.durability, pin, clock, watch, state })

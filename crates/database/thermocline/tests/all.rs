@@ -11,6 +11,7 @@ mod copy_sides;
 mod damage_places;
 mod damaged;
 mod database;
+mod discarded_journal;
 mod every_kind;
 mod examples;
 #[path = "expiry/main.rs"]

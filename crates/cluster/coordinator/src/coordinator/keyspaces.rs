@@ -64,6 +64,7 @@ impl Coordinator {
                     owner: None,
                     state: RangeState::Free,
                     clients: cluster.next_client,
+                    gives_up_log: false,
                     log: LogRecord::default(),
                     manifest: LogRecord::default(),
                 };

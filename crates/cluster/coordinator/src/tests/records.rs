@@ -32,6 +32,7 @@ fn descriptor() -> Descriptor {
         owner: Some(Owner { ltc: 2, start: 300 }),
         state: RangeState::Leaving { target: 4 },
         clients: 900,
+        gives_up_log: false,
         log: LogRecord { segments: vec![segment] },
         manifest: LogRecord::default(),
     }
@@ -65,7 +66,7 @@ fn records_keep_their_bytes() {
     assert_eq!(hex(&keyspace.encode()), "0105757365727302010102010000000700000011f0bc8f");
     assert_eq!(
         hex(&descriptor().encode()),
-        "01070000000575736572730167010170050102000000ac0203040000008407260101030688776655443322110201edfe0000000000000902edfe0000000000000903e8079c080201008570b7d5"
+        "01070000000575736572730167010170050102000000ac020304000000840700260101030688776655443322110201edfe0000000000000902edfe0000000000000903e8079c08020100b1c04318"
     );
     assert_eq!(ClusterRecord::decode(&cluster.encode()), Ok(cluster));
     assert_eq!(StocRecord::decode(&stoc.encode()), Ok(stoc));
@@ -78,7 +79,8 @@ fn records_keep_their_bytes() {
         RangeState::Moving { target: 9 },
         RangeState::Dropped,
     ] {
-        let other = Descriptor { state, end: None, owner: None, ..descriptor() };
+        let gives_up_log = state == RangeState::Opening;
+        let other = Descriptor { state, end: None, owner: None, gives_up_log, ..descriptor() };
         assert_eq!(Descriptor::decode(&other.encode()), Ok(other));
     }
 }

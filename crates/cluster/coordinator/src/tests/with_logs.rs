@@ -59,6 +59,7 @@ fn setup(coordinator: &Arc<Coordinator>, stocs: &Arc<ThreeStocs>, epoch: Epoch) 
         mode: logc::Mode::Durable,
         slow: Duration::from_millis(100),
         backlog_bytes: 1 << 20,
+        gives_up_log: false,
         environment: Environment::seeded(9),
         closing: Closing::default(),
     }

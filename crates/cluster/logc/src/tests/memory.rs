@@ -3,6 +3,7 @@
 use stoc::Epoch;
 
 use super::*;
+use crate::Setup;
 use crate::testing::RANGE;
 
 fn begin(log: &crate::Log, file: u64, word: &[u8]) {
@@ -80,6 +81,36 @@ fn l6_lost_memories_are_never_taken_for_empty() {
     }
 }
 
+/// L6: an owner can abandon a log whose memories are lost, but only once no earlier owner can
+/// append.
+#[test]
+fn l6_a_lost_log_can_be_given_up() {
+    let world = World::in_memory(3);
+    let setup = |epoch| Setup { gives_up_log: true, ..world.setup(epoch) };
+    let old = world.open(1);
+    begin(&old, 1, b"acknowledged");
+    (1..=2).for_each(|node| world.restart(node));
+    let refused = world.try_open(2).err();
+    let is_lost = |error: &Error| matches!(error, Error::TooFewReplies { is_lost: true, .. });
+    assert!(refused.as_ref().is_some_and(is_lost), "{refused:?}");
+    // Two StoCs that do not reply may let the owner before append.
+    (2..=3).for_each(|node| world.set(node, Behaviour::Away));
+    world.registry.raise(3);
+    let refused = crate::open(&setup(3), &[LOG]).err();
+    let is_lost = |error: &Error| matches!(error, Error::TooFewReplies { is_lost: false, .. });
+    assert!(refused.as_ref().is_some_and(is_lost), "{refused:?}");
+    world.set(2, Behaviour::Up);
+    world.registry.raise(4);
+    let refused = crate::open(&setup(4), &[LOG]).map(|_| ());
+    world.set(3, Behaviour::Up);
+    assert_eq!(refused, Ok(()));
+    assert!(append(&old, 1, b"late").is_err());
+    let next = world.open(5);
+    assert_eq!(next.files(), []);
+    begin(&next, 2, b"word");
+    assert_eq!(content(&world.open(6), 2), b"word");
+}
+
 /// An append that a StoC of another start gets does not count, and the log goes to other StoCs.
 #[test]
 fn l1_another_start_acknowledges_nothing() {
@@ -123,6 +154,24 @@ fn a_segment_that_loses_a_replica_is_weak() {
     begin(&log, 4, b"newest");
     log.remove_before(4).expect("the coordinator is there");
     assert_eq!((after, log.weak_segments()), (Vec::new(), Vec::new()));
+}
+
+/// While the coordinator is away, a spare that has lost a replica takes appends.
+#[test]
+fn a_weak_spare_is_used_while_the_coordinator_is_away() {
+    let world = World::in_memory(6);
+    let log = world.open(1);
+    begin(&log, 1, b"first");
+    let record = world.registry.record(LOG);
+    let [active, spare] = record.segments.as_slice() else { panic!("there are two: {record:?}") };
+    world.restart(spare.nodes().next().expect("it has StoCs"));
+    active.nodes().for_each(|node| world.set(node, Behaviour::Away));
+    world.registry.fail(20, false);
+    append(&log, 1, b"second").expect("two memories have the spare");
+    let index = log.lock().active.as_ref().map(|active| active.segment.index);
+    assert_eq!(index, Some(spare.index));
+    active.nodes().for_each(|node| world.set(node, Behaviour::Up));
+    assert_eq!(content(&log, 1), b"firstsecond");
 }
 
 /// A replica that misses bytes is as good as lost, and one that catches up is not.

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use thermocline::Registry;
 use thermocline::telemetry::Snapshot;
+use thermocline::{Registry, SharedMemory};
 
 use super::{Beats, Held};
 
@@ -24,13 +24,13 @@ impl Beats {
     pub fn metrics(&self) -> Snapshot {
         let shared = &self.shared;
         let present = Registry::default();
-        let mut memory_bytes = 0;
+        let memory = shared.options.shared.memory.as_ref();
+        let (memory_bytes, memory_limit) = memory.map(SharedMemory::bytes).unwrap_or_default();
         let mut served = Vec::new();
         for (range, holding) in &*shared.ranges.lock() {
             let of_range = present.with_labels(&[("range", &range.to_string())]);
             let of_state = of_range.with_labels(&[("state", holding.held.name())]);
             of_state.set_gauges(&[("range_state", "1 for the present state of the range.", 1)]);
-            memory_bytes += holding.memory_bytes;
             served.extend(holding.served().map(|served| (of_range, Arc::clone(served))));
         }
         // The figures of a database may take long, and the reports need the ranges.
@@ -41,7 +41,7 @@ impl Beats {
         present.set_gauges(&[
             ("ltc_lease_milliseconds", "Time that is left of the lease.", lease_ms),
             ("ltc_memory_bytes", "Memory that ranges have.", memory_bytes),
-            ("ltc_memory_limit_bytes", "Memory for all ranges.", shared.options.memory_bytes),
+            ("ltc_memory_limit_bytes", "Memory for all ranges.", memory_limit),
             ("ltc_damaged_copies", "Copies of tables that reads found damaged.", damaged),
         ]);
         present.snapshot().join(shared.options.shared.telemetry.snapshot())

@@ -70,7 +70,8 @@ fn r7_memories_are_lost_one_at_a_time() {
 }
 
 /// Two memories of three are lost together, with the owner. The range is not served, since nothing
-/// says that its log was empty.
+/// says that its log was empty. Once the loss is accepted, the range is served with the data of its
+/// tables.
 #[test]
 fn two_lost_memories_are_no_silent_loss() {
     let mut world = World::new();
@@ -78,6 +79,15 @@ fn two_lost_memories_are_no_silent_loss() {
     let client = client(&world, 1);
     let made = client.cluster.make_keyspace_with_log("memory", &[], LogMode::Memory);
     let data = made.expect("it is new");
+    for key in 0..100_u8 {
+        data.put(&[key], &[key; 100]).expect("all StoCs are up");
+    }
+    // The loss of one memory has all writes flushed.
+    let segment = segments(&world).into_iter().next().expect("it has a log");
+    let first = segment.ensemble.first().map(|member| member.node).expect("it has StoCs");
+    world.stop_stoc(first);
+    world.start_stoc(first);
+    await_that("the log is whole again", || is_whole(&world));
     data.put(b"key", b"value").expect("all StoCs are up");
     let open = segments(&world).into_iter().find(|segment| segment.sealed.is_none());
     let nodes = open.iter().flat_map(|segment| &segment.ensemble).map(|member| member.node);
@@ -95,6 +105,18 @@ fn two_lost_memories_are_no_silent_loss() {
         _ => false,
     };
     assert!(refused.as_ref().is_some_and(is_reported), "{refused:?}");
+    world.local_coordinator().give_up_log(RANGE).expect("it is not served");
+    let mut ltc = start_ltc(&world, 2);
+    for (number, key, value) in [(3, b"later".as_slice(), b"1"), (4, b"last", b"2")] {
+        let present = (0..100_u8).map(|key| data.get(&[key]).expect("the range is served"));
+        assert!(present.zip(0..).all(|(found, key)| found == Some(vec![key; 100])));
+        assert_eq!(data.get(b"key"), Ok(None));
+        data.put(key, value).expect("all StoCs are up");
+        ltc.kill();
+        ltc = start_ltc(&world, number);
+        assert_eq!(data.get(key), Ok(Some(value.to_vec())));
+    }
+    ltc.stop();
 }
 
 /// Opens the range as its owner does.

@@ -129,6 +129,7 @@ impl Late {
             mode: logc::Mode::Durable,
             slow,
             backlog_bytes: 16 << 20,
+            gives_up_log: false,
             environment: Environment::real(),
             closing: closing.clone(),
         };

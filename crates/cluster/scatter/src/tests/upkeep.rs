@@ -60,6 +60,35 @@ fn f5_an_opening_releases_orphans_alone() {
     assert_eq!(content(&new, "half"), BYTES);
 }
 
+/// A repair releases the log files that no record names, and no others.
+#[test]
+fn f5_a_repair_releases_log_files_without_a_segment() {
+    let world = World::new(3);
+    let device = device_of(&world, 1);
+    // The StoC makes files of the manifest log, and its replies are lost.
+    world.set(1, Behaviour::Mute);
+    let large = device.open("large", Mode::CreateNew).expect("it is new");
+    for round in 0..100_u8 {
+        large.write_at(0, &vec![round; 50_000]).expect("it is in memory");
+        large.sync(SyncKind::All).expect("two StoCs are up");
+    }
+    world.set(1, Behaviour::Up);
+    let unregistered = || {
+        let record = world.registry.record(Kind::Manifest);
+        let names = record.segments.iter().map(|segment| segment.name(RANGE, Kind::Manifest));
+        let names: Vec<_> = names.collect();
+        let files = world.stoc(1).list(RANGE).into_iter();
+        let logs = files.filter(|file| file.name.kind == Kind::Manifest);
+        logs.filter(|file| !names.contains(&file.name)).count()
+    };
+    assert_ne!(unregistered(), 0);
+    assert_eq!(device.repair(), Ok(0));
+    assert_eq!(unregistered(), 0);
+    drop(device);
+    let device = device_of(&world, 2);
+    assert_eq!(content(&device, "large"), vec![99; 50_000]);
+}
+
 /// A table has two copies again after a StoC is lost, and the next owner finds them.
 #[test]
 fn f6_a_repair_makes_up_for_a_lost_stoc() {

@@ -4,6 +4,7 @@ use std::sync::mpsc;
 
 use super::*;
 use crate::database::Db;
+use crate::drivers::EngineKind;
 use crate::error::Error;
 use crate::keyspace_entry::InstanceFiles;
 use crate::options::Options;
@@ -37,7 +38,11 @@ fn add_giver(
     resize: impl Fn(&MemoryShare, u64) -> u64 + Send + Sync + 'static,
 ) -> Vec<Arc<MemoryShare>> {
     let inner = &db.inner;
-    let shares = || inner.factory.shares.share_of_new(lsm()).ok().flatten();
+    let (mut is_first, most) = (true, inner.options.memory_bytes);
+    let shares = || {
+        let is_first = std::mem::take(&mut is_first);
+        inner.factory.memory.shares().share_of_new(lsm(), (is_first, most)).ok().flatten()
+    };
     let mut dealt: Vec<_> = std::iter::from_fn(shares).collect();
     let share = dealt.remove(0);
     let needs = MemoryNeeds {
@@ -64,11 +69,11 @@ fn add_giver(
 fn a_new_keyspace_takes_its_share_before_a_step_or_after_it() {
     let db = open();
     let inner = &db.inner;
-    let step = inner.memory_balance.state.lock();
+    let step = inner.factory.memory.0.state.lock();
     let made = make(&db);
     let beside = made.recv_timeout(Duration::from_millis(300));
     assert!(beside.is_err(), "it was made in the midst of a step");
-    let taken = inner.factory.shares.take_free(u64::MAX);
+    let taken = inner.factory.memory.shares().take_free(u64::MAX);
     assert!(taken.bytes() > 6 * MIB);
     drop(step);
     made.recv().unwrap().unwrap();
@@ -100,8 +105,10 @@ fn a_new_keyspace_waits_for_no_look_if_another_one_gives_immediately() {
         limit
     });
     let inner = &db.inner;
-    let mut state = inner.memory_balance.state.lock();
-    assert!(inner.factory.shares.missing_for_new(EngineKind::Lsm) > 0);
-    assert!(!inner.go_on_making(&mut state, EngineKind::Lsm), "it would wait");
-    assert_eq!(inner.factory.shares.missing_for_new(EngineKind::Lsm), 0);
+    let memory = &inner.factory.memory;
+    let mut state = memory.0.state.lock();
+    let missing = || memory.shares().missing_for_new(EngineKind::Lsm);
+    assert!(missing() > 0);
+    assert!(!memory.go_on_freeing(&mut state, missing), "it would wait");
+    assert_eq!(missing(), 0);
 }

@@ -72,7 +72,7 @@ fn what_a_transaction_holds_counts_as_memory_and_is_bounded() {
     let db = Db::open(dir.path(), Options { memory_bytes: limit, ..Options::default() }).unwrap();
     let space = db.keyspace("s", KeyspaceOptions::default()).unwrap();
     space.put(b"there", b"v").unwrap();
-    let used = || db.inner.factory.memory.used();
+    let used = || db.inner.factory.memory.bytes().0;
     let before = used();
     let transaction = db.begin().unwrap();
     let held = || used() - before;

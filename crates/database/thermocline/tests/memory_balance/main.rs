@@ -5,6 +5,7 @@
 mod crashes;
 mod making;
 mod moving;
+mod shared;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -28,6 +28,9 @@ pub trait Databases: Send + Sync {
 
     /// Returns the switch that pauses the expiry sweeps of all databases.
     fn pause_expiry(&self) -> PauseExpiry;
+
+    /// Returns the bytes of memory that the databases use, and the bytes that they have.
+    fn memory_bytes(&self) -> (u64, u64);
 }
 
 /// The databases of a source as one store.
@@ -275,10 +278,7 @@ impl Durable for Ranges {
     }
 
     fn memory(&self) -> (u64, u64) {
-        let all = self.all().map(|(_, database)| database.memory());
-        all.fold((0, 0), |(used, limit), (one_used, one_limit)| {
-            (used + one_used, limit + one_limit)
-        })
+        self.source.memory_bytes()
     }
 
     fn commands(&self) -> &dyn Store {

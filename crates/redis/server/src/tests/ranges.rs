@@ -60,6 +60,12 @@ impl Databases for InMemory {
     fn pause_expiry(&self) -> PauseExpiry {
         self.shared.pause_expiry.clone()
     }
+
+    fn memory_bytes(&self) -> (u64, u64) {
+        let all = self.open.lock();
+        let each = all.values().map(Db::memory_bytes);
+        each.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+    }
 }
 
 fn serve(databases: &Arc<InMemory>, registry: &Registry) -> Server {

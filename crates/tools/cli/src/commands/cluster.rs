@@ -13,7 +13,7 @@ use environment::Environment;
 use ltc::LocalCluster;
 use serde_json::json;
 use server::{Databases, Server};
-use thermocline::{Db, EngineKind, PauseExpiry};
+use thermocline::{Db, EngineKind, PauseExpiry, SharedMemory};
 
 use self::arguments::{ClusterCommand, ClusterDev};
 use super::component::Change;
@@ -45,6 +45,10 @@ impl Databases for Ranges {
     fn pause_expiry(&self) -> PauseExpiry {
         self.0.shared().pause_expiry.clone()
     }
+
+    fn memory_bytes(&self) -> (u64, u64) {
+        self.0.shared().memory.as_ref().map(SharedMemory::bytes).unwrap_or_default()
+    }
 }
 
 pub(super) fn run(context: &Context, command: &ClusterCommand) -> Outcome {
@@ -55,6 +59,9 @@ pub(super) fn run(context: &Context, command: &ClusterCommand) -> Outcome {
         ClusterCommand::Keyspace(with) => component::change(context, &Change::Keyspace(&with.own)),
         ClusterCommand::Drop(with) => component::change(context, &Change::Drop(&with.own)),
         ClusterCommand::Move(with) => component::change(context, &Change::Move(&with.own)),
+        ClusterCommand::AcceptLoss(with) => {
+            component::change(context, &Change::AcceptLoss(&with.own))
+        }
         ClusterCommand::Drain(with) => component::change(context, &Change::Drain(&with.own, true)),
         ClusterCommand::Undrain(with) => {
             component::change(context, &Change::Drain(&with.own, false))

@@ -24,7 +24,7 @@ mod stoc;
 
 use super::Context;
 use super::cluster::arguments::{
-    ClusterCerts, ClusterDrop, ClusterKeyspace, ClusterLtc, ClusterMove,
+    ClusterAcceptLoss, ClusterCerts, ClusterDrop, ClusterKeyspace, ClusterLtc, ClusterMove,
 };
 use crate::arguments::Serve;
 use crate::failure::Outcome;
@@ -72,6 +72,8 @@ pub(super) enum Change<'a> {
     Drop(&'a ClusterDrop),
     /// Moves a range.
     Move(&'a ClusterMove),
+    /// Opens a range without its write log.
+    AcceptLoss(&'a ClusterAcceptLoss),
     /// Has an LTC leave its ranges, or ends that.
     Drain(&'a ClusterLtc, bool),
 }

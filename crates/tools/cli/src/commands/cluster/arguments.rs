@@ -21,6 +21,9 @@ pub(crate) enum ClusterCommand {
     Drop(With<ClusterDrop>),
     /// Move a range to another LTC, or cancel its move; with the certificate of the role admin
     Move(With<ClusterMove>),
+    /// Open a range without its write log, whose replicas are lost; with the certificate of the
+    /// role admin
+    AcceptLoss(With<ClusterAcceptLoss>),
     /// Have an LTC leave its ranges, and get no others; with the certificate of the role admin
     Drain(With<ClusterLtc>),
     /// Have a drained LTC get ranges again; with the certificate of the role admin
@@ -65,6 +68,18 @@ pub(crate) struct ClusterMove {
     /// Cancel the move of the range, if its owner has not begun to close it
     #[arg(long, conflicts_with = "to")]
     pub(crate) cancel: bool,
+    #[command(flatten)]
+    pub(crate) settings: MemberFlags,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ClusterAcceptLoss {
+    /// The number of the range (thermocline cluster status)
+    #[arg(value_name = "RANGE")]
+    pub(crate) range: u32,
+    /// The number again, since writes that are in no table of the range are lost
+    #[arg(long, value_name = "RANGE")]
+    pub(crate) confirm: u32,
     #[command(flatten)]
     pub(crate) settings: MemberFlags,
 }
@@ -136,6 +151,7 @@ impl ClusterCommand {
             Self::Keyspace(with) => &with.shared,
             Self::Drop(with) => &with.shared,
             Self::Move(with) => &with.shared,
+            Self::AcceptLoss(with) => &with.shared,
             Self::Drain(with) | Self::Undrain(with) => &with.shared,
         }
     }
@@ -150,6 +166,7 @@ impl ClusterCommand {
             Self::Keyspace(with) => (Scope::Member, &with.own.settings.0),
             Self::Drop(with) => (Scope::Member, &with.own.settings.0),
             Self::Move(with) => (Scope::Member, &with.own.settings.0),
+            Self::AcceptLoss(with) => (Scope::Member, &with.own.settings.0),
             Self::Drain(with) | Self::Undrain(with) => (Scope::Member, &with.own.settings.0),
         }
     }

@@ -1,5 +1,5 @@
-//! Changes of a running cluster: `thermocline cluster keyspace`, `drop`, `move`, `drain` and
-//! `undrain`.
+//! Changes of a running cluster: `thermocline cluster keyspace`, `drop`, `move`, `accept-loss`,
+//! `drain` and `undrain`.
 
 use coordinator::{Coordinator, Error, LogMode, MakeKeyspace, RemoteStore};
 use serde_json::json;
@@ -43,6 +43,18 @@ pub(super) fn run(context: &Context, change: &Change<'_>) -> Outcome {
             Some(target) => move_range((&store, &coordinator), moved.range, target),
             None => cancel_move(&coordinator, moved.range),
         },
+        Change::AcceptLoss(accepted) => {
+            let range = accepted.range;
+            if accepted.confirm != range {
+                return Err(Failure::usage(format_args!(
+                    "writes that are in no table of the range are lost: --confirm has to repeat its \
+                     number, {range}"
+                )));
+            }
+            coordinator
+                .give_up_log(RangeId(range))
+                .map(|_| format!("the next opening of range {range} gives up its write log"))
+        }
         Change::Drain(ltc, is_draining) => {
             coordinator.drain_ltc(ltc.number, *is_draining).map(|()| match is_draining {
                 true => format!("LTC {} leaves its ranges", ltc.number),
