@@ -320,7 +320,7 @@ impl Coordinator {
     /// that are in no table are lost with them.
     ///
     /// # Errors
-    /// The same. The range is not opened, or being opened.
+    /// The same. A range that is served or moves is refused.
     pub fn give_up_log(&self, range: RangeId) -> Result<Descriptor> {
         self.change_range(range, |descriptor| descriptor.apply(Event::GiveUpLog))
     }

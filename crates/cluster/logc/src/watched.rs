@@ -58,7 +58,8 @@ impl Log {
         // The epoch of a damaged file is unknown.
         let is_known = length.is_some();
         (name.range, name.kind) == (self.setup.range, self.kind)
-            && (is_known && is_settled)
+            && is_known
+            && is_settled
             && !watched.registered.contains(&(name.number, name.nonce))
     }
 }

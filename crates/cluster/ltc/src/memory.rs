@@ -2,7 +2,8 @@
 
 use thermocline::Options;
 
-/// Bytes that a range needs: a mebibyte of its engine, the buffers of its journal and of its logs.
+/// Bytes that each range counts at least, when an LTC decides whether to open another one. The
+/// engine of a range keeps a mebibyte of them.
 pub(crate) const RANGE_BYTES_MIN: u64 = 4 << 20;
 /// The part of the memory of an LTC that a range begins with at most.
 const FIRST_PART: u64 = 8;
