@@ -79,6 +79,16 @@ fn a_full_device_is_reported() {
     check(&keyspace(&cluster, "data"), 0..key);
 }
 
+/// Waits until `flag` is set, `limit` at most.
+fn await_flag(limit: Duration, flag: &AtomicBool) {
+    let pause = Duration::from_millis(5);
+    let mut waited = Duration::ZERO;
+    while waited < limit && !flag.load(SeqCst) {
+        Environment::real().sleep(pause);
+        waited += pause;
+    }
+}
+
 /// A StoC is slow when the cluster is closed: nothing is written once the lock is released.
 #[test]
 fn nothing_is_written_after_a_close() {
@@ -87,15 +97,20 @@ fn nothing_is_written_after_a_close() {
     let cluster = open(&(Arc::clone(&faults) as Arc<dyn Device>));
     let data = keyspace(&cluster, "data");
     put(&data, 0..50);
-    faults.interpose_anywhere(OperationKind::Write, || {
-        Environment::real().sleep(Duration::from_millis(300));
+    let (closes, is_closed) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+    let (begun, ended) = (Arc::clone(&closes), Arc::clone(&is_closed));
+    faults.interpose_anywhere(OperationKind::Write, move || {
+        await_flag(Duration::from_secs(10), &begun);
+        await_flag(Duration::from_secs(1), &ended);
     });
     put(&data, 50..100);
     data.flush().expect("two StoCs are fast");
     drop(data);
+    closes.store(true, SeqCst);
     cluster.close().expect("two StoCs are fast");
     drop(cluster);
     let before = recorder.recording().operations().len();
+    is_closed.store(true, SeqCst);
     Environment::real().sleep(Duration::from_millis(500));
     let late = recorder.recording().operations().len() - before;
     assert_eq!(late, 0);

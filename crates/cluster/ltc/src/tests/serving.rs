@@ -165,9 +165,11 @@ fn a_keyspace_of_several_ranges_serves_all_operations() {
     assert_eq!(none, Some(client::Error::NoKeyspace("none".to_owned())));
 }
 
-/// A read of several keys of a range shows one moment.
+/// A read of several keys of a range shows one moment. The keys are many, so that a read which
+/// takes them one by one almost always meets a write.
 #[test]
 fn a_read_of_several_keys_sees_whole_writes() {
+    const KEYS: u16 = 1024;
     let world = World::new();
     let _ltc = start_ltc(&world, 1);
     let (writer, reader) = (client(&world, 1), client(&world, 2));
@@ -176,15 +178,15 @@ fn a_read_of_several_keys_sees_whole_writes() {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
-            for number in 0..400_u32 {
+            for number in 0..100_u32 {
                 let value = number.to_le_bytes();
-                let steps = (0..16_u8).map(|key| stored(&[key], &value)).collect();
+                let steps = (0..KEYS).map(|key| stored(&key.to_be_bytes(), &value)).collect();
                 let written = data.write(Write { steps, ..Write::default() });
                 assert_eq!(written, Ok(Outcome::Written));
             }
             is_over.store(true, SeqCst);
         });
-        let keys: Vec<[u8; 1]> = (0..16_u8).map(|key| [key]).collect();
+        let keys: Vec<[u8; 2]> = (0..KEYS).map(u16::to_be_bytes).collect();
         let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
         while !is_over.load(SeqCst) {
             let values = read.multi_get(&keys).expect("the range is served");
