@@ -10,7 +10,8 @@
 //! 1. An insertion finds, on each level, the last node before the place and the first one after it.
 //!    If that one has this key and number, nothing is done.
 //! 2. The node is written to words that no other thread has (`chunks`, `node`): they hold its key
-//!    and value. Only a new chunk allocates memory, and no memory is freed before the list is.
+//!    and a short value. A longer value has words in chunks of values. Only a new chunk allocates
+//!    memory, and no memory is freed before the list is.
 //! 3. Level by level, from the bottom, its link is set to the one behind it, and the link of the
 //!    one before it is exchanged. If another node was linked in between, the two are searched again
 //!    from there.
@@ -20,7 +21,7 @@
 //! # Invariants
 //! - S1. Except for its links, and for changes by `replacing`, a node is written before it is
 //!   linked, and never after that. The exchange that links it releases, and a thread that follows a
-//!   link acquires: it finds all of the node, and its chunk.
+//!   link acquires: it finds all of the node, its value, and the chunks of both.
 //! - S2. A node is linked on a level after it was linked on all levels below: a thread that reaches
 //!   it on one level finds its lower links set.
 //! - S3. On each level nodes are in order. A node is put between two neighbours, the first before
@@ -77,7 +78,9 @@ pub struct SkipList {
     /// Levels that have nodes, or will have soon; at least one.
     height: AtomicUsize,
     len: AtomicUsize,
-    chunks: Chunks,
+    nodes: Chunks,
+    /// Values that are apart from their nodes.
+    values: Chunks,
 }
 
 /// A store of chunks of words: a list takes chunks that another list has left, and leaves its own.
@@ -109,13 +112,15 @@ impl SkipList {
             first: std::array::from_fn(|_| AtomicU64::new(NONE)),
             height: AtomicUsize::new(1),
             len: AtomicUsize::new(0),
-            chunks: Chunks::new(None),
+            nodes: Chunks::new(None),
+            values: Chunks::new(None),
         }
     }
 
     /// An empty list that takes chunks which others have left, and leaves its own.
     pub fn reusing(reuse: Arc<dyn Reuse>) -> Self {
-        Self { chunks: Chunks::new(Some(reuse)), ..Self::new() }
+        let nodes = Chunks::new(Some(Arc::clone(&reuse)));
+        Self { nodes, values: Chunks::new(Some(reuse)), ..Self::new() }
     }
 
     /// Bytes that an entry takes, on average: how many links it has is drawn by lot.
@@ -157,9 +162,10 @@ impl SkipList {
         if height > self.height.load(Relaxed) {
             self.height.fetch_max(height, Relaxed);
         }
-        let (at, words) = self.chunks.allocate(content.words(height));
-        content.write(height, words);
-        let links = Entry::at(words).links();
+        let apart = content.words_apart().map(|words| self.values.allocate(words));
+        let (at, words) = self.nodes.allocate(content.words(height));
+        content.write(height, words, apart);
+        let links = Entry::at(words, &self.values).links();
         for level in levels(height) {
             links[level].store(place.behind[level], Relaxed);
             while !self.link(place, level, at) {
@@ -286,7 +292,7 @@ impl SkipList {
 
     #[inline]
     fn entry(&self, at: u64) -> Entry<'_> {
-        Entry::at(self.chunks.from(at))
+        Entry::at(self.nodes.from(at), &self.values)
     }
 
     fn entry_at(&self, at: u64) -> Option<Entry<'_>> {

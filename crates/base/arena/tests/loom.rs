@@ -47,6 +47,11 @@ fn a_reader_of_a_skip_list_beside_a_writer() {
 }
 
 #[test]
+fn a_value_apart_from_its_node() {
+    check(3, models::skip_list::a_value_apart_from_its_node);
+}
+
+#[test]
 fn two_writers_of_a_skip_list() {
     check(3, models::skip_list::two_writers);
 }

@@ -36,6 +36,12 @@ fn a_reader_of_a_skip_list_beside_a_writer() {
 }
 
 #[test]
+fn a_value_apart_from_its_node() {
+    let name = "a_value_apart_from_its_node";
+    SCHEDULES.check(name, models::skip_list::a_value_apart_from_its_node);
+}
+
+#[test]
 fn with_the_top_linked_first() {
     finds(Planted::TopLinkedFirst, "", models::skip_list::a_reader_beside_a_writer);
 }

@@ -12,6 +12,7 @@ use thermocline_arena::skip_list::SkipList;
 const ENTRIES: u64 = 400_000;
 const PUT: u64 = 100_000;
 const VALUE: [u8; 100] = [1; 100];
+const LONG: [u8; 300] = [2; 300];
 
 fn key(nth: u64) -> [u8; 8] {
     nth.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()
@@ -22,6 +23,17 @@ fn entries_take_what_is_said_and_no_allocation() {
     takes(ENTRIES * SkipList::entry_bytes(8, VALUE.len()), |list| {
         for nth in 0..ENTRIES {
             list.insert(&key(nth), nth, Some(&VALUE));
+        }
+    });
+    // Values that are apart from their nodes.
+    takes(PUT * SkipList::entry_bytes(8, LONG.len()), |list| {
+        for nth in 0..PUT {
+            list.insert(&key(nth), nth, Some(&LONG));
+        }
+    });
+    takes(PUT * SkipList::put_bytes(8, LONG.len()), |list| {
+        for nth in 0..2 * PUT {
+            list.put(&key(nth % PUT), nth + 1, Some(&LONG), |_| true);
         }
     });
     // Entries that are put, and replaced.

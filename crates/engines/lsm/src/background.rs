@@ -177,9 +177,10 @@ impl Shared {
         let durable = &state.deletes.durable;
         let mut jobs = plan_drops(version, durable, &is_seen, &mut claimed);
         let jobs_max = JOBS_MAX.saturating_sub(claims.under_way.len() + jobs.len());
-        let level0_tables = group_tables(&self.options.shape()) as u64;
-        let level0_bytes = level0_tables * self.memory_split().level0_unit();
-        jobs.extend(plan(version, &self.options.shape(), level0_bytes, &claimed, jobs_max));
+        let split = self.memory_split();
+        let shape = self.options.shape(&split);
+        let level0_bytes = group_tables(&shape) as u64 * split.level0_unit();
+        jobs.extend(plan(version, &shape, level0_bytes, &claimed, jobs_max));
         claimed.extend(jobs.iter().map(Job::claim));
         let are_many = durable.len() > self.options.range_deletes_max
             || state.deletes.are_many(self.host.memory.limit());
@@ -242,7 +243,8 @@ impl Shared {
     pub(crate) fn reserve_places(&self, tables: &[Summary]) -> Vec<Place> {
         let mut claims = self.background.claims.lock();
         let version = Arc::clone(&self.state.load().version);
-        let places = plan_ingest(&version, &self.options.shape(), &claims.all(), tables);
+        let shape = self.options.shape(&self.memory_split());
+        let places = plan_ingest(&version, &shape, &claims.all(), tables);
         claims.reserved.extend(places.iter().filter_map(|place| place.claim.clone()));
         places
     }

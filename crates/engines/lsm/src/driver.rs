@@ -32,10 +32,10 @@ engine::settings! {
         "Tables of Level 0 from which on they are compacted.";
     level0_tables_slow: SettingKind::Number(1, 1024), "between 1 and 1024", Scope::Keyspace(6),
         "Tables in Level 0 from which on writers are slowed down.";
-    level1_bytes: SettingKind::Number(KIB, 1 << 40), "between 1 KiB and 1 TiB",
-        Scope::Keyspace(7), "Bytes in Level 1 above which it is compacted.";
+    level1_bytes: SettingKind::Number(0, 1 << 40), "at most 1 TiB", Scope::Keyspace(7),
+        "Bytes in Level 1 above which it is compacted; at 0 a part of the memory.";
     level_ratio: SettingKind::Number(2, 100), "between 2 and 100", Scope::Keyspace(8),
-        "How many times larger a level is than the one above it.";
+        "How many times larger a level is than the one above it, at most.";
     memtable_bytes_max: SettingKind::Number(KIB, 1 << 40), "between 1 KiB and 1 TiB",
         Scope::Database, "Bytes of a memtable above which it is sealed.";
     slots_max: SettingKind::Number(1, 1024), "between 1 and 1024", Scope::Database,

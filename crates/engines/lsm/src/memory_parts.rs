@@ -16,9 +16,10 @@ use crate::memory_split::MemorySplit;
 use crate::options::Options;
 use crate::store::Shared;
 
-/// The memory of this number of flushed memtables is kept: while a flush runs, writers fill the
-/// memory that the flush before it has left.
+/// The memory of this number of flushed memtables is kept, or that of memtables for this part of
+/// the slots: while a flush runs, writers fill the memory that flushes before it have left.
 const SPARE_MEMTABLES: u64 = 2;
+const SPARE_SLOT_PARTS: u64 = 4;
 
 impl MemoryParts for Store {
     fn budget(&self) -> &MemoryBudget {
@@ -88,8 +89,7 @@ impl Shared {
     /// Keeps the memory that memtables leave, up to the bytes that the next ones may soon need.
     pub(crate) fn fit_spare_memory(&self) {
         let split = self.memory_split();
-        self.memtables
-            .memory()
-            .keep_spare(SPARE_MEMTABLES * split.memtable_bytes, split.memtables_bytes);
+        let spare = SPARE_MEMTABLES.max(split.slots as u64 / SPARE_SLOT_PARTS);
+        self.memtables.memory().keep_spare(spare * split.memtable_bytes, split.memtables_bytes);
     }
 }

@@ -31,6 +31,11 @@ const LOOKUP_INDEX_PARTS: u64 = 64;
 const TABLE_PARTS: u64 = 16;
 /// No table that a compaction writes ends below this, however small the budget is: each is a file.
 const TABLE_BYTES_MIN: u64 = 2 << 20;
+/// Level 1 may hold the memtables' share this number of times: it is as large as Level 0 when that
+/// is due, and two levels of equal size cost the least.
+const LEVEL1_TIMES: u64 = 2;
+/// Level 1 may hold this, however small the budget is.
+const LEVEL1_BYTES_MIN: u64 = 8 << 20;
 /// No memtable is sealed below this, however small the budget is.
 const MEMTABLE_BYTES_MIN: u64 = 4 << 10;
 
@@ -45,6 +50,8 @@ pub(crate) struct MemorySplit {
     pub(crate) memtables_bytes: u64,
     /// A table that a compaction writes ends above this.
     pub(crate) table_bytes: u64,
+    /// Bytes that Level 1 should hold at most.
+    pub(crate) level1_bytes: u64,
     /// Bytes that the cache may hold, whatever memtables take.
     pub(crate) cache_bytes: u64,
     /// Bytes that the lookup index may take.
@@ -64,6 +71,10 @@ impl MemorySplit {
             (share / count).min(options.memtable_bytes_max).max(MEMTABLE_BYTES_MIN);
         let table_bytes = options.table_bytes.min((limit / TABLE_PARTS).max(TABLE_BYTES_MIN));
         let memtables_bytes = memtable_bytes.saturating_mul(count);
+        let level1_bytes = match options.level1_bytes {
+            0 => memtables_bytes.saturating_mul(LEVEL1_TIMES).max(LEVEL1_BYTES_MIN),
+            set => set,
+        };
         let jobs = JOBS_MAX as u64 + 1;
         let job_bytes = (part / jobs).min(JOB_BYTES_MAX);
         let cache_bytes = limit.saturating_sub(memtables_bytes).saturating_sub(job_bytes * jobs);
@@ -75,6 +86,7 @@ impl MemorySplit {
             memtable_bytes,
             memtables_bytes,
             table_bytes,
+            level1_bytes,
             cache_bytes,
             job_bytes,
         }

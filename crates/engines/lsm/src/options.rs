@@ -19,7 +19,7 @@ pub enum Routing {
     One,
 }
 
-/// Options of a [`crate::Store`].
+/// Options of the engine `lsm`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Bytes of a memtable above which it is sealed. It is less if the memtables' share of the
@@ -68,14 +68,16 @@ pub struct Options {
     /// the bytes of Level 0 reach this number of thirds of the memtables' share and a second limit.
     /// The second limit is the smaller of the bytes that Level 1 should hold, and half of the bytes
     /// at which writers are slowed down. If this is more than `level0_tables_slow`, that number is
-    /// used. Default: 4.
+    /// used. Default: 8.
     pub level0_tables: usize,
     /// Tables in Level 0 from which on writers are slowed down, the more tables the more; at twice
     /// this number writers wait. Default: 36.
     pub level0_tables_slow: usize,
-    /// Bytes in Level 1 above which it is compacted. Default: 64 MiB.
+    /// Bytes in Level 1 above which it is compacted. At 0, which is the default, it is twice the
+    /// memtables' share of the memory, but not less than 8 MiB.
     pub level1_bytes: u64,
-    /// How many times larger a level is than the one above it. Default: 10.
+    /// How many times larger a level is than the one above it, at most. The store has as few levels
+    /// as this permits, and all ratios are the same. Default: 10.
     pub level_ratio: u64,
     /// Whether Level 0 is compacted while there are no writes, though the compaction is not worth
     /// its writes yet. It writes at most two bytes for each byte that entered Level 0. Default:
@@ -107,9 +109,9 @@ impl Default for Options {
             compression: vec![Compression::default()],
             filter: FilterKind::default(),
             filter_bits_per_key: 10,
-            level0_tables: 4,
+            level0_tables: 8,
             level0_tables_slow: 36,
-            level1_bytes: 64 << 20,
+            level1_bytes: 0,
             level_ratio: 10,
             compacts_when_idle: true,
             range_deletes_max: 1024,
@@ -125,11 +127,11 @@ impl Options {
     pub const LEVELS: usize = lsm_tree::version::LEVELS;
 
     /// Returns the sizes that levels are kept to.
-    pub(crate) fn shape(&self) -> Shape {
+    pub(crate) fn shape(&self, split: &MemorySplit) -> Shape {
         Shape {
             level0_tables: self.level0_tables,
             level0_tables_slow: self.level0_tables_slow,
-            level1_bytes: self.level1_bytes,
+            level1_bytes: split.level1_bytes,
             level_ratio: self.level_ratio,
             block_bytes: self.block_bytes,
         }

@@ -4,4 +4,5 @@ pub mod compaction;
 pub mod idle;
 pub mod ingest;
 pub mod sweep;
+pub mod targets;
 pub mod tombstones;

@@ -9,7 +9,7 @@ pub struct Shape {
     pub level0_tables_slow: usize,
     /// Bytes in Level 1 above which it is compacted.
     pub level1_bytes: u64,
-    /// How many times larger a level is than the one above it.
+    /// How many times larger a level is than the one above it, at most ([`crate::plan::targets`]).
     pub level_ratio: u64,
     /// Bytes of entries of a data block: a search that finds nothing costs about one read of these.
     pub block_bytes: usize,

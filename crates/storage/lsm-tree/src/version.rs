@@ -18,7 +18,8 @@ use crate::entry::EntryCursor;
 use crate::range_deletes::RangeDelete;
 use crate::table::{LevelCursor, Reading, Summary, Table, TableCursor};
 
-/// Levels, Level 0 included. At a ratio of ten the last one begins at 6 TiB.
+/// Levels, Level 0 included. At a ratio of ten the last one begins at a hundred thousand times
+/// Level 1.
 pub const LEVELS: usize = 7;
 
 /// See the file's head.
@@ -26,6 +27,8 @@ pub const LEVELS: usize = 7;
 pub struct Version {
     levels: Vec<Arc<Vec<Arc<Table>>>>,
     level0_depth: usize,
+    /// Stored bytes of each level.
+    level_bytes: [u64; LEVELS],
     /// How many came before it.
     number: u64,
     /// The newest write that has ingested a table, whether or not the table is still there.
@@ -46,6 +49,7 @@ impl Default for Version {
         Self {
             levels: vec![Arc::default(); LEVELS],
             level0_depth: 0,
+            level_bytes: [0; LEVELS],
             number: 0,
             newest_ingested: SeqNo::ZERO,
         }
@@ -55,7 +59,7 @@ impl Default for Version {
 impl Version {
     /// Returns the version after `change`.
     pub fn after(&self, change: &Change) -> Self {
-        let mut levels = self.levels.clone();
+        let (mut levels, mut level_bytes) = (self.levels.clone(), self.level_bytes);
         for (index, level) in levels.iter_mut().enumerate() {
             let is_removed = |(at, _): &(usize, u64)| *at == index;
             let is_added = |(at, _): &&(usize, Arc<Table>)| *at == index;
@@ -81,11 +85,12 @@ impl Version {
             } else {
                 level.sort_by(|a, b| smallest(a).cmp(smallest(b)));
             }
+            level_bytes[index] = level.iter().map(|table| table.summary().stored_bytes).sum();
         }
         let level0_depth = levels.first().map_or(0, |tables| depth(tables));
         let ingested = change.added.iter().filter_map(|(_, table)| table.summary().ingested);
         let newest_ingested = ingested.fold(self.newest_ingested, SeqNo::max);
-        Self { levels, level0_depth, number: self.number + 1, newest_ingested }
+        Self { levels, level0_depth, level_bytes, number: self.number + 1, newest_ingested }
     }
 
     /// Returns how many versions came before it.
@@ -140,7 +145,7 @@ impl Version {
 
     /// Returns the bytes of a level on the device.
     pub fn level_bytes(&self, level: usize) -> u64 {
-        self.level(level).iter().map(|table| table.summary().stored_bytes).sum()
+        self.level_bytes.get(level).copied().unwrap_or(0)
     }
 
     /// Returns the tables of a level whose ranges overlap with this one.

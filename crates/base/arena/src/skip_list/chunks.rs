@@ -23,8 +23,8 @@ use sync::atomic::{AtomicU64, Ordering, Ordering::Relaxed};
 /// The first chunk is a page of the system: memtables may be as small as that. Models have few
 /// words.
 const FIRST_BITS: u32 = if cfg!(any(loom, shuttle)) { 4 } else { 9 };
-/// Number of chunks: addresses end before they do.
-const CHUNKS: usize = 36;
+/// Number of chunks: addresses end before they do. Models have few steps.
+const CHUNKS: usize = if cfg!(any(loom, shuttle)) { 10 } else { 36 };
 /// Words after which [`Reuse::note_filled`] is called again: 64 KiB.
 const STEP_WORDS: u64 = 1 << 13;
 
@@ -144,6 +144,10 @@ impl Drop for Chunks {
             return;
         }
         let end = self.end.load(Ordering::Acquire);
+        if end == 1 << FIRST_BITS {
+            // No chunk was needed.
+            return;
+        }
         for index in 0..CHUNKS {
             let Some(chunk) = self.chunks[index].take() else { continue };
             let words = chunk.arena.words().len() as u64;

@@ -7,14 +7,19 @@
 //! | 0 or 1 | of an entry that may be replaced, its state (`replacing`) |
 //! | one a link | the position of the next node on each level, from the bottom; zero at the end |
 //! | bytes / 8 | the key, its first byte the highest of a word, zeros behind it |
-//! | bytes / 8, or what its state says | the value, the same way |
+//! | bytes / 8, or what its state says | the value, the same way; of a longer one, its position |
 //!
-//! So keys compare as their words do: if all words that both have are the same, the shorter key is
+//! A value that takes more than [`INLINE_WORDS`] is apart from its node, in chunks of their own. A
+//! search visits a dozen nodes, and no value: the nodes are close together.
+//!
+//! Keys compare as their words do: if all words that both have are the same, the shorter key is
 //! a beginning of the longer one.
 
 use std::cmp::Ordering;
 
 use sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use super::chunks::Chunks;
 
 /// Words before the links, and the state that some entries have between them.
 const HEAD_WORDS: usize = 2;
@@ -28,6 +33,10 @@ const HEIGHT_AT: u32 = 16;
 const HEIGHT_MASK: u64 = 0x7f;
 const HAS_STATE_AT: u32 = 23;
 const VALUE_AT: u32 = 24;
+
+/// Words of the longest value that is in its node. A position takes a word more, which matters for
+/// short values. Models have short values.
+const INLINE_WORDS: usize = if cfg!(any(loom, shuttle)) { 1 } else { 16 };
 
 /// The content of a node.
 #[derive(Clone, Copy, Debug)]
@@ -46,28 +55,44 @@ pub struct Entry<'a> {
     words: &'a [AtomicU64],
     /// The first word.
     head: u64,
+    /// The chunks of values that are apart.
+    values: &'a Chunks,
 }
 
-/// Words of a node without its links.
+/// Words of a node without its links, and of its value if that is apart.
 pub(super) fn words_without_links(key_bytes: usize, value_bytes: usize) -> usize {
-    HEAD_WORDS + key_bytes.div_ceil(WORD) + value_bytes.div_ceil(WORD)
+    let value_words = value_bytes.div_ceil(WORD);
+    let position = usize::from(value_words > INLINE_WORDS);
+    HEAD_WORDS + key_bytes.div_ceil(WORD) + position + value_words
 }
 
 impl Content<'_> {
-    /// Words of a node of this height.
-    pub(super) fn words(&self, height: usize) -> usize {
-        let value_bytes = self.value.map_or(0, <[u8]>::len);
-        let value_bytes = match self.kept_words {
-            Some(kept) => value_bytes.max(kept as usize * WORD),
-            None => value_bytes,
-        };
-        let state = usize::from(self.kept_words.is_some());
-        height + state + words_without_links(self.key.len(), value_bytes)
+    /// Words for its value.
+    fn value_words(&self) -> usize {
+        let words = self.value.map_or(0, |value| value.len().div_ceil(WORD));
+        words.max(self.kept_words.unwrap_or(0) as usize)
     }
 
-    /// Writes all but the links, over any old content of these words. No other thread knows of
-    /// them.
-    pub(super) fn write(&self, height: usize, words: &[AtomicU64]) {
+    /// Words for its value, if it is apart.
+    pub(super) fn words_apart(&self) -> Option<usize> {
+        Some(self.value_words()).filter(|words| *words > INLINE_WORDS)
+    }
+
+    /// Words of a node of this height.
+    pub(super) fn words(&self, height: usize) -> usize {
+        let state = usize::from(self.kept_words.is_some());
+        let value_words = self.words_apart().map_or(self.value_words(), |_| 1);
+        HEAD_WORDS + state + height + self.key.len().div_ceil(WORD) + value_words
+    }
+
+    /// Writes all but the links, over any old content of these words, and of the words for a value
+    /// that is `apart`, which has this position. No other thread knows of them.
+    pub(super) fn write(
+        &self,
+        height: usize,
+        words: &[AtomicU64],
+        apart: Option<(u64, &[AtomicU64])>,
+    ) {
         let state = usize::from(self.kept_words.is_some());
         let fixed =
             self.key.len() as u64 | (height as u64) << HEIGHT_AT | (state as u64) << HAS_STATE_AT;
@@ -79,6 +104,13 @@ impl Content<'_> {
         let content = &words[HEAD_WORDS + state + height..];
         let (key, value) = content.split_at(self.key.len().div_ceil(WORD));
         write(key, self.key);
+        let value = match apart {
+            Some((position, words)) => {
+                value[0].store(position, Relaxed);
+                words
+            }
+            None => value,
+        };
         write(value, self.value.unwrap_or(&[]));
     }
 }
@@ -89,10 +121,10 @@ fn value_bits(value: Option<&[u8]>) -> u64 {
 }
 
 impl<'a> Entry<'a> {
-    /// The one whose words begin with these.
+    /// The one whose words begin with these, in a list with these values.
     #[inline]
-    pub(super) fn at(words: &'a [AtomicU64]) -> Self {
-        Self { words, head: words[0].load(Relaxed) }
+    pub(super) fn at(words: &'a [AtomicU64], values: &'a Chunks) -> Self {
+        Self { words, head: words[0].load(Relaxed), values }
     }
 
     fn height(&self) -> usize {
@@ -192,7 +224,13 @@ impl<'a> Entry<'a> {
 
     /// Returns the words from the value on.
     fn value_words(&self) -> &'a [AtomicU64] {
-        &self.content()[self.key_len().div_ceil(WORD)..]
+        let words = &self.content()[self.key_len().div_ceil(WORD)..];
+        // R3: these never change.
+        let count = match self.kept_words() {
+            Some(kept) => kept as usize,
+            None => self.value_len().map_or(0, |bytes| bytes.div_ceil(WORD)),
+        };
+        if count > INLINE_WORDS { self.values.from(words[0].load(Relaxed)) } else { words }
     }
 
     #[inline]

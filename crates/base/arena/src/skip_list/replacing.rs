@@ -99,7 +99,8 @@ impl SkipList {
             if older.replace(number, value) {
                 return 0;
             }
-            kept_words = words.max(older.kept_words() + older.kept_words() / 2).min(KEPT_WORDS);
+            let older_words = older.kept_words().unwrap_or(0);
+            kept_words = words.max(older_words + older_words / 2).min(KEPT_WORDS);
         }
         let content = Content { key, number, value, kept_words: Some(kept_words as u32) };
         let is_added = self.add(&mut place, &content);
@@ -114,15 +115,15 @@ fn words_of(value: Option<&[u8]>) -> u64 {
 
 impl Entry<'_> {
     /// Words that are kept for its value, if it may be replaced.
-    fn kept_words(&self) -> u64 {
-        self.state().map_or(0, |state| state.load(Relaxed) & KEPT_WORDS)
+    pub(super) fn kept_words(&self) -> Option<u64> {
+        self.state().map(|state| state.load(Relaxed) & KEPT_WORDS)
     }
 
     /// Step 1: becomes one of this number and value, if it may be replaced and its words have room;
     /// returns whether it did.
     fn replace(&self, number: u64, value: Option<&[u8]>) -> bool {
         let Some(state) = self.state() else { return false };
-        if words_of(value) > self.kept_words() {
+        if words_of(value) > self.kept_words().unwrap_or(0) {
             return false;
         }
         let before = state.fetch_add(COUNT, Relaxed);

@@ -66,6 +66,20 @@ pub fn a_reader_beside_a_writer() {
     check_all(&list, &[1, 2, 3, 5, 9]);
 }
 
+/// A reader that finds a node finds its value, which is apart from it.
+pub fn a_value_apart_from_its_node() {
+    const APART: [u8; 16] = [7; 16];
+    let list = Arc::new(SkipList::new());
+    let theirs = Arc::clone(&list);
+    let reader = spawn(move || {
+        let found = theirs.first().map(copied);
+        assert!(found.is_none_or(|found| found.2 == APART), "half an entry");
+    });
+    assert!(list.insert(&[5], 1, Some(&APART)));
+    reader.join().expect("it does not panic");
+    assert_eq!(list.first().map(copied), Some((vec![5], 1, APART.to_vec())));
+}
+
 /// Two insert at the same place.
 pub fn two_writers() {
     let list = Arc::new(SkipList::new());

@@ -2,16 +2,16 @@
 //!
 //! 1. Level 0 consists of groups of tables that overlap, directly or through others. A group is a
 //!    job, together with the tables of Level 1 that it overlaps. A group that is too large leaves
-//!    its youngest tables out. A group of some tables is due once it is as large as the data below
-//!    that it would rewrite, or once reads have searched its tables in vain for that number of
-//!    bytes. A group of many tables is always due, and all groups are due if Level 0 has too many
-//!    bytes or tables. Other groups whose keys are within those of the job join it: the tables of
-//!    Level 1 that they overlap are rewritten anyway.
-//! 2. A level's pressure is the ratio of its content to its target: tables of a group or bytes in
-//!    Level 0, bytes in the other levels. Levels above their target are served, the most pressed
-//!    first. If Level 0 slows writers down, one job is always for Level 0. Level 1 should hold at
-//!    least the bytes of Level 0. In the end a level is merged with all of the next one, and two
-//!    levels of equal size cost the least.
+//!    its youngest tables out. A full group is due once it is as large as the data below that it
+//!    would rewrite. Half of a full group is due once reads have searched its tables in vain for
+//!    that number of bytes. A group of many tables is always due, and all groups are due if Level 0
+//!    has too many bytes or tables. Other groups whose keys are within those of the job join it:
+//!    the tables of Level 1 that they overlap are rewritten anyway.
+//! 2. A level's pressure is the ratio of its content to its target (`targets`): tables of a group
+//!    or bytes in Level 0, bytes in the other levels. Levels above their target are served, the
+//!    most pressed first. If Level 0 slows writers down, one job is always for Level 0. Level 1
+//!    should hold at least the bytes of Level 0. In the end a level is merged with all of the next
+//!    one, and two levels of equal size cost the least.
 //! 3. In another level, the job takes the table that overlaps the least data below for its size.
 //! 4. A job whose levels and keys meet those of a job under way has to wait.
 //!
@@ -29,9 +29,10 @@ use std::sync::Arc;
 
 use codec::SeqNo;
 
+use super::targets::Targets;
 use crate::shape::Shape;
 use crate::table::Table;
-use crate::version::{LEVELS, Version};
+use crate::version::Version;
 
 /// Tables of Level 0 in one job, at most: a merge opens all of them at the same time.
 const LEVEL0_JOB_TABLES_MAX: usize = 24;
@@ -39,6 +40,8 @@ const LEVEL0_JOB_TABLES_MAX: usize = 24;
 const LEVEL0_GROUPS_MAX: usize = 64;
 /// Full groups' worth of tables from which on a group is due, however much it would rewrite below.
 const LEVEL0_GROUP_TIMES: usize = 4;
+/// Tables of a group that reads may make due, at least; it is half of a full group if that is more.
+const LEVEL0_READ_MIN: usize = 2;
 
 /// Tables to be merged into a level.
 #[derive(Debug)]
@@ -193,8 +196,9 @@ pub fn plan(
     let groups = free_groups(version, claims);
     let due = due_groups(version, &groups, shape, level0_bytes);
     let level0 = level0_pressure(version, shape, level0_bytes, claims, &due);
-    let mut pressed: Vec<(f64, usize)> = (1..LEVELS - 1)
-        .map(|level| (pressure(version, shape, claims, level), level))
+    let targets = Targets::of(version, shape, 0);
+    let mut pressed: Vec<(f64, usize)> = (1..targets.last())
+        .map(|level| (pressure(version, &targets, claims, level), level))
         .filter(|(pressure, _)| *pressure >= 1.0)
         .collect();
     pressed.extend((!due.is_empty()).then_some((level0.max(1.0), 0)));
@@ -287,23 +291,25 @@ fn due_groups(
     let all = stored_bytes(tables()) >= level0_bytes_due(shape, level0_bytes)
         || tables().count() >= LEVEL0_GROUPS_MAX * full;
     let most = (LEVEL0_GROUP_TIMES * full).min(shape.level0_tables_slow / 2).max(full);
+    let read = (full / 2).max(LEVEL0_READ_MIN).min(full);
     let is_due = |group: &&Vec<Arc<Table>>| {
-        let is_full = group.len() >= full;
-        all || group.len() >= most || is_full && is_worth_it(version, shape, group)
+        let tables = group.len();
+        all || tables >= most || tables >= read && is_worth_it(version, shape, group, full)
     };
     let mut due: Vec<_> = groups.iter().filter(is_due).cloned().collect();
     due.sort_by_key(|group| std::cmp::Reverse(group.len()));
     due
 }
 
-/// Returns whether a group is as large as the data of Level 1 that it would rewrite, or has cost
-/// its readers that number of bytes. To wait any longer costs more in reads than it saves in
-/// writes.
-fn is_worth_it(version: &Version, shape: &Shape, group: &[Arc<Table>]) -> bool {
+/// Returns whether a group is worth its compaction. A group of `full` tables or more is if it is as
+/// large as the data of Level 1 that it would rewrite. Any group is if it has cost its readers that
+/// number of bytes. To wait any longer costs more in reads than it saves in writes.
+fn is_worth_it(version: &Version, shape: &Shape, group: &[Arc<Table>], full: usize) -> bool {
     let (smallest, largest) = bounds(group.iter());
     let below = stored_bytes(version.overlapping(1, &smallest, &largest).iter());
     let visits: u64 = group.iter().map(|table| table.visits()).sum();
-    stored_bytes(group.iter()).max(visits * shape.block_bytes as u64) >= below
+    let is_large = group.len() >= full && stored_bytes(group.iter()) >= below;
+    is_large || visits > 0 && visits * shape.block_bytes as u64 >= below
 }
 
 /// Returns the bytes of Level 0 from which on all of it is due. These are the bytes that make it
@@ -311,7 +317,7 @@ fn is_worth_it(version: &Version, shape: &Shape, group: &[Arc<Table>]) -> bool {
 fn level0_bytes_due(shape: &Shape, level0_bytes: u64) -> u64 {
     let slow =
         (level0_bytes / group_tables(shape) as u64).saturating_mul(shape.level0_tables_slow as u64);
-    (level_bytes_max(shape, 1) as u64).min(slow / 2).max(level0_bytes)
+    shape.level1_bytes.min(slow / 2).max(level0_bytes)
 }
 
 /// Bytes of tables on the device.
@@ -327,17 +333,11 @@ fn is_free(table: &Table, claims: &[CompactionClaim], level: usize) -> bool {
 }
 
 /// Returns the ratio of the bytes of a level below Level 0 that no job works on to its target.
-fn pressure(version: &Version, shape: &Shape, claims: &[CompactionClaim], level: usize) -> f64 {
+fn pressure(version: &Version, targets: &Targets, claims: &[CompactionClaim], level: usize) -> f64 {
     let free = version.level(level).iter().filter(|table| is_free(table, claims, level));
     let bytes: u64 = free.map(|table| table.summary().stored_bytes).sum();
     let above = if level == 1 { version.level_bytes(0) as f64 } else { 0.0 };
-    bytes as f64 / level_bytes_max(shape, level).max(above)
-}
-
-/// Bytes that a level should hold at most.
-pub fn level_bytes_max(shape: &Shape, level: usize) -> f64 {
-    let times = (shape.level_ratio.max(2) as f64).powi(level as i32 - 1);
-    shape.level1_bytes.max(1) as f64 * times
+    bytes as f64 / targets.bytes_max(level).max(above)
 }
 
 /// The tables of Level 0 in groups that do not overlap with each other, each without its youngest

@@ -10,10 +10,11 @@
 #[cfg(all(test, not(shuttle)))]
 mod tests;
 
-use super::compaction::{CompactionClaim, level_bytes_max};
+use super::compaction::CompactionClaim;
+use super::targets::Targets;
 use crate::shape::Shape;
 use crate::table::Summary;
-use crate::version::{LEVELS, Version};
+use crate::version::Version;
 
 /// The level that a table goes to.
 #[derive(Debug, PartialEq, Eq)]
@@ -33,18 +34,8 @@ pub fn plan_ingest(
     tables: &[Summary],
 ) -> Vec<Place> {
     let bytes = tables.iter().map(|table| table.stored_bytes).sum();
-    let last = last_level(version, shape, bytes);
+    let last = Targets::of(version, shape, bytes).last();
     tables.iter().map(|table| place(version, claims, table, last)).collect()
-}
-
-/// Returns the level in which the tree ends, with `bytes` bytes more.
-fn last_level(version: &Version, shape: &Shape, bytes: u64) -> usize {
-    let present = (1..LEVELS).rev().find(|level| !version.level(*level).is_empty());
-    let has_room = |level: &usize| {
-        (version.level_bytes(*level) + bytes) as f64 <= level_bytes_max(shape, *level)
-    };
-    let wanted = (1..LEVELS).find(has_room).unwrap_or(LEVELS - 1);
-    present.unwrap_or(1).max(wanted)
 }
 
 fn place(version: &Version, claims: &[CompactionClaim], table: &Summary, last: usize) -> Place {

@@ -1,7 +1,9 @@
 //! Bytes of a table that are read before they are needed.
 
+use std::ops::Range;
 use std::sync::Arc;
 
+use device::Buffer;
 use engine::Result;
 use memory_budget::{Account, MemoryBudget};
 
@@ -13,12 +15,14 @@ const BUDGET_PARTS: u64 = 256;
 /// Bytes that one read of a reader's walk never exceeds.
 const MOST: u64 = 128 << 10;
 
-/// A run of bytes of one fragment.
+/// A run of bytes of one fragment. All reads of a walk use the same buffer.
 pub(super) struct Ahead {
     charge: Account,
     fragment: u32,
     offset: u64,
-    bytes: Vec<u8>,
+    buffer: Option<Buffer>,
+    /// The part of the buffer that has the run.
+    run: Range<usize>,
 }
 
 impl Ahead {
@@ -32,7 +36,7 @@ impl Ahead {
 
     /// Makes an empty run.
     pub(super) fn new(budget: &Arc<MemoryBudget>) -> Self {
-        Self { charge: Account::new(budget), fragment: 0, offset: 0, bytes: Vec::new() }
+        Self { charge: Account::new(budget), fragment: 0, offset: 0, buffer: None, run: 0..0 }
     }
 
     /// Returns whether all of a block is there.
@@ -46,7 +50,9 @@ impl Ahead {
             handle.offset.checked_sub(self.offset).filter(|_| self.fragment == handle.fragment);
         let start = start.and_then(|start| usize::try_from(start).ok());
         let end = start.and_then(|start| start.checked_add(handle.len as usize));
-        start.zip(end).and_then(|(start, end)| self.bytes.get(start..end)).unwrap_or_default()
+        let bytes = self.buffer.as_ref().and_then(|buffer| buffer.get(self.run.clone()));
+        let bytes = bytes.unwrap_or_default();
+        start.zip(end).and_then(|(start, end)| bytes.get(start..end)).unwrap_or_default()
     }
 
     /// Reads a block and the bytes after it, `at_once` in all, unless the block is there or longer.
@@ -84,13 +90,19 @@ impl Ahead {
     }
 
     fn read(&mut self, table: &Table, fragment: u32, offset: u64, bytes: u64) -> Result<()> {
-        self.bytes.resize(bytes as usize, 0);
-        self.charge.set(self.bytes.capacity() as u64);
+        self.run = 0..0;
+        let span = table.source.span(fragment, offset, bytes as usize)?;
+        let mut buffer = match self.buffer.take().filter(|buffer| buffer.len() >= span.read_len) {
+            Some(buffer) => buffer,
+            None => Buffer::zeroed(span.read_len),
+        };
+        self.charge.set((buffer.len() + Buffer::ALIGNMENT) as u64);
+        let (whole, _) = buffer.split_at_mut(span.read_len);
+        let read = span.file.read_at(span.offset, whole);
+        self.buffer = Some(buffer);
+        read?;
         (self.fragment, self.offset) = (fragment, offset);
-        let read = table.source.read(fragment, offset, &mut self.bytes);
-        if read.is_err() {
-            self.bytes.clear();
-        }
-        read
+        self.run = span.skipped..span.skipped + span.len;
+        Ok(())
     }
 }

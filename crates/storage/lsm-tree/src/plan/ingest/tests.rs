@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::*;
 use crate::plan::compaction::Job;
 use crate::testing::Yard;
-use crate::version::Change;
+use crate::version::{Change, LEVELS};
 
 const USUAL: Shape = Shape {
     level0_tables: 4,
