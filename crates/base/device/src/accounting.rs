@@ -15,7 +15,7 @@ pub struct Accounting {
     has_failed: AtomicBool,
 }
 
-/// The content of an [`Accounting`] at one moment.
+/// Counts of the reads, writes and syncs of a device at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IoCounts {
     /// Reads that reached the device.

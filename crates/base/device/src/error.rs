@@ -104,7 +104,7 @@ pub enum Error {
         offset: u64,
         /// How many bytes it was to carry.
         len: usize,
-        /// [`crate::File::alignment`].
+        /// The file's `alignment`.
         alignment: usize,
     },
     /// Anything else that the operating system said.

@@ -40,7 +40,7 @@ pub enum Io {
     #[default]
     Buffered,
     /// Past the page cache (`O_DIRECT`): reads and writes go to the storage unchanged, in multiples
-    /// of [`File::alignment`]. If the file system refuses it, the page cache is used after all, and
+    /// of `File::alignment`. If the file system refuses it, the page cache is used after all, and
     /// [`Device::kind`] says so.
     Direct,
     /// Past the page cache for files that were opened with [`Device::open_blocks`], through it for

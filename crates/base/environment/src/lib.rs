@@ -79,7 +79,7 @@ impl Environment {
         self.clock.sleep(duration);
     }
 
-    /// Has `waiter` called whenever the clock is moved by hand; see [`Clock::on_move`].
+    /// Has `waiter` called whenever the clock is moved by hand; see `Clock::on_move`.
     pub fn on_clock_move(&self, waiter: Weak<dyn Wake>) {
         self.clock.on_move(waiter);
     }

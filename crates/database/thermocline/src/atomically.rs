@@ -76,6 +76,10 @@ impl Db {
     /// assert_eq!(names.get(b"b")?.as_deref(), Some(&b"1"[..]));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    ///
+    /// # Errors
+    /// The error that `body` returned, and a failed read of an old value: nothing was written then.
+    /// [`crate::error::Engine::KeyTooLong`] for a declared key; otherwise as [`Db::write`].
     pub fn atomically<T>(
         &self,
         keys: &[(&Keyspace, &[u8])],
@@ -255,6 +259,9 @@ impl<'a> Section<'a> {
     }
 
     /// Gives the declared key of this index a value.
+    ///
+    /// # Errors
+    /// [`Error::UndeclaredKey`], [`crate::error::Engine::ValueTooLong`].
     pub fn put(&mut self, index: usize, value: Vec<u8>) -> Result<()> {
         self.check(index)?;
         let stored = match self.keys[index].0.stored(&value)? {
@@ -286,6 +293,9 @@ impl<'a> Section<'a> {
     }
 
     /// Removes the declared key of this index.
+    ///
+    /// # Errors
+    /// [`Error::UndeclaredKey`].
     pub fn delete(&mut self, index: usize) -> Result<()> {
         self.check(index)?;
         self.set(index, Write::Delete);

@@ -226,10 +226,11 @@ impl Backups {
     }
 
     /// Reads every file of a backup, the newest unless its number is given, and compares it with
-    /// its sum.
+    /// its sum. Changes nothing.
     ///
     /// # Errors
-    /// [`Error::NoBackup`]; damage with its place.
+    /// [`Error::NoBackup`]; the first damage, with its place. The backup stays, and cannot be
+    /// restored; neither can other backups that share the damaged bytes.
     pub fn verify(&self, number: Option<u64>, progress: &Progress) -> Result<Backup> {
         let whole = self.pick(number)?;
         progress.begin(Stage::Summing, whole.manifest.bytes());
@@ -243,8 +244,11 @@ impl Backups {
     /// Removes all backups older than the newest `count` whole ones, and returns the number of
     /// removed ones. A backup whose manifest is missing or damaged does not count.
     ///
+    /// It reads only manifests, so a backup with another damaged file counts as a whole one. Call
+    /// [`Backups::verify`] before older backups are removed.
+    ///
     /// # Errors
-    /// [`Error::InUse`] while a backup is made; failures of the device.
+    /// [`Error::InUse`] while another call makes or removes backups there; failures of the device.
     pub fn keep(&self, count: usize) -> Result<usize> {
         let _lock = self.lock()?;
         let mut numbers = self.numbers()?;

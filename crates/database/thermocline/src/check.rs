@@ -117,7 +117,8 @@ pub(crate) fn list(
 /// Verifies every byte of the database in `path` that has a checksum. It changes nothing, so the
 /// database may be on a file system that is mounted read-only. It must not be open for writing
 /// anywhere. The check continues behind damage, at the next segment of the journal, keyspace, table
-/// of `lsm`, record of `f2` or interval of `flexdb`.
+/// of `lsm`, record of `f2`, interval of `flexdb` or segment of `hashkv`. If a segment or the index
+/// of `hashkv` is damaged, the pairs of that keyspace are not counted.
 ///
 /// # Errors
 /// [`Error::NotADatabase`], [`Error::NotADirectory`], [`Error::InUse`], [`Error::NewerVersion`],

@@ -105,12 +105,19 @@ impl Db {
     }
 
     /// Makes every acknowledged journaled write durable on the device.
+    ///
+    /// # Errors
+    /// As [`Db::wait`].
     pub fn sync(&self) -> Result<()> {
         self.wait(self.last(), Durability::Synced)
     }
 
     /// Flushes every keyspace into its engine's own files and trims the journal. During a backup or
     /// a checkpoint the journal is not trimmed now, but in the background later.
+    ///
+    /// # Errors
+    /// As [`Keyspace::flush`], of the first keyspace that fails: the ones after it are not flushed.
+    /// Damaged keyspaces are left out.
     pub fn flush(&self) -> Result<()> {
         self.inner.lifecycle.check_open()?;
         let sound = |keyspace: &Keyspace| keyspace.entry.damage.is_none();
@@ -123,6 +130,9 @@ impl Db {
     /// Flushes every keyspace, as [`Db::flush`] does, and removes all files that the journal has
     /// now: it continues in another one. For files in a place that may lose them. Writes continue
     /// meanwhile.
+    ///
+    /// # Errors
+    /// As [`Db::flush`].
     pub fn renew_journal(&self) -> Result<()> {
         self.inner.lifecycle.check_open()?;
         let rotated = self.inner.journal.rotate();

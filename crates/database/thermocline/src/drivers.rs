@@ -53,7 +53,8 @@ macro_rules! engines {
 }
 
 engines! {
-    /// An ordered map in memory, journaled and snapshotted. For data that fits.
+    /// An ordered map in memory, journaled and snapshotted. For data that fits. Nothing is evicted:
+    /// if the memory is used up, puts get `error::Engine::OutOfMemory`, and deletes still work.
     Memory => memory { Options },
     /// A hash store over two hybrid logs: reads, writes and read-modify-writes of single keys, over
     /// data larger than memory. It keeps no order: no scans, no snapshots, no count of keys; pairs

@@ -1,4 +1,17 @@
 //! Errors of a database, grouped by the caller's possible reaction.
+//!
+//! An engine's own error is the enum [`Engine`] within [`Error::Engine`].
+//!
+//! ```
+//! use thermocline::{Error, error};
+//! fn is_full(failure: &Error) -> bool {
+//!     matches!(
+//!         failure,
+//!         Error::Engine(error::Engine::OutOfMemory { .. } | error::Engine::NoSpace { .. })
+//!     )
+//! }
+//! assert!(is_full(&Error::Engine(error::Engine::OutOfMemory { limit: 1 })));
+//! ```
 
 mod from;
 mod kind;
@@ -44,7 +57,8 @@ pub enum Error {
         path: String,
     },
     /// Another process, or another handle in this one, has the database open: to write, or to read
-    /// while this one would write.
+    /// while this one would write. From [`crate::Db::backup`] and [`crate::Backups::keep`]: another
+    /// call makes or removes backups in that directory.
     #[error(
         "{path} is open elsewhere: it can be open once to write, or any number of times to read"
     )]
@@ -397,7 +411,7 @@ pub enum Error {
     /// The operating system refused a thread.
     #[error("cannot start a thread: {0}")]
     Thread(String),
-    /// An engine's own error.
+    /// An engine's own error: match its variants as `Error::Engine(error::Engine::NoSpace { .. })`.
     #[error(transparent)]
     Engine(engine::Error),
 }
@@ -444,7 +458,8 @@ impl Error {
         }
     }
 
-    /// Returns whether the storage was full.
+    /// Returns whether the device was full. It returns false for [`Engine::NoSpace`], the bound
+    /// `disk_bytes_max` of a keyspace of `hashkv`; [`ErrorKind::NoSpace`] covers both.
     pub fn is_no_space(&self) -> bool {
         matches!(self.device_cause(), Some(device::Error::NoSpace { .. }))
     }

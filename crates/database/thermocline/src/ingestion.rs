@@ -62,8 +62,8 @@ impl Keyspace {
     /// ```
     ///
     /// # Errors
-    /// [`engine::Error::NoIngestion`] from engines other than `lsm`; and
-    /// [`engine::Error::NotAscending`]: then none of the pairs is there.
+    /// [`crate::error::Engine::NoIngestion`] from engines other than `lsm`; those of
+    /// [`Ingestion::push`] and [`Ingestion::commit`]: then none of the pairs is there.
     pub fn ingest<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
         pairs: impl IntoIterator<Item = (K, V)>,
@@ -92,8 +92,8 @@ impl Ingestion {
     /// Adds a pair. One that is refused for its key or its value changes nothing.
     ///
     /// # Errors
-    /// [`engine::Error::NotAscending`], [`engine::Error::KeyTooLong`],
-    /// [`engine::Error::ValueTooLong`]; the storage's, which end the ingestion.
+    /// [`crate::error::Engine::NotAscending`], [`crate::error::Engine::KeyTooLong`],
+    /// [`crate::error::Engine::ValueTooLong`]; the storage's, which end the ingestion.
     pub fn push(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         let stored = self.keyspace.stored(value)?;
         self.push_stored(key, &stored)

@@ -16,6 +16,15 @@ use crate::scan::Scan;
 
 /// A keyspace: its own keys, in an engine of its own. Cheap to clone, `Send` and `Sync`; it keeps
 /// the database open.
+///
+/// # Errors of all calls
+///
+/// A read or a write returns [`crate::Error::Closed`] once the database is closed, and
+/// [`crate::Error::NoKeyspace`] once the keyspace is dropped. It returns
+/// [`crate::Error::DamagedKeyspace`] if the keyspace's files were found damaged, and
+/// [`crate::Error::Forked`] in a forked child. A write to a database that was opened to be read
+/// returns [`crate::Error::OpenedReadOnly`]. If a write meets a failure of the storage that stops
+/// writes, it returns that failure, and later writes return [`crate::Error::ReadOnly`].
 #[derive(Clone, Debug)]
 pub struct Keyspace {
     pub(crate) inner: Arc<OpenGuard>,
@@ -51,7 +60,7 @@ impl Keyspace {
     /// Otherwise the number of reads depends on the engine: see its page in `docs/`.
     ///
     /// # Errors
-    /// [`engine::Error::Corruption`] if stored bytes are damaged; device errors.
+    /// [`crate::error::Engine::Corruption`] if stored bytes are damaged; device errors.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let mut value = Vec::new();
         Ok(self.get_into(key, &mut value)?.then_some(value))
@@ -59,6 +68,9 @@ impl Keyspace {
 
     /// The same, into a buffer that is used again: `false`, and the buffer in any state, if the
     /// key has no value.
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`].
     pub fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         self.inner.lifecycle.check_open()?;
         Ok(self.entry.current()?.get(self.form, key, value)?)
@@ -93,6 +105,9 @@ impl Keyspace {
     }
 
     /// Returns the values of many keys, with their reads overlapped if the engine is on a disk.
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`], of any of the keys: then no value is returned.
     pub fn multi_get(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
         let mut values = vec![None; keys.len()];
         self.multi_get_with(keys, &mut |index, value| {
@@ -119,15 +134,27 @@ impl Keyspace {
     /// and has reached this handle's durability.
     ///
     /// # Errors
-    /// [`engine::Error::KeyTooLong`], [`engine::Error::ValueTooLong`],
-    /// [`engine::Error::OutOfMemory`], [`engine::Error::WriteTooLarge`]; after a failure of the
-    /// storage [`crate::Error::ReadOnly`].
+    /// A refused write has changed nothing. [`crate::error::Engine::KeyTooLong`],
+    /// [`crate::error::Engine::ValueTooLong`] and, from `f2`,
+    /// [`crate::error::Engine::RecordTooLong`] refuse a pair that is too long.
+    /// [`crate::error::Engine::WriteTooLarge`] refuses a pair that is larger than the keyspace's
+    /// memory. [`crate::error::Engine::OutOfMemory`] means that the memory is used up, above all
+    /// of a keyspace of `memory`. [`crate::error::Engine::NoSpace`] means that a keyspace of
+    /// `hashkv` has reached its `disk_bytes_max`. [`crate::error::Engine::SpaceUsedUp`] means that
+    /// background work fails that frees room, for example on a full device.
+    ///
+    /// The journal may also find no room on the device ([`crate::Error::is_no_space`]). Then the
+    /// write may be applied nevertheless ([`crate::Error::is_retryable`]).
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<SeqNo> {
         let stored = self.stored(value)?;
         self.inner.write_one(&self.entry, self.put_op(key, &stored), self.durability)
     }
 
-    /// Removes `key`, if it is there.
+    /// Removes `key`, if it is there. A full keyspace of `memory` accepts deletes, and one of
+    /// `hashkv` keeps space for them.
+    ///
+    /// # Errors
+    /// As [`Keyspace::put`], except the errors of values.
     pub fn delete(&self, key: &[u8]) -> Result<SeqNo> {
         self.inner.write_one(&self.entry, Op::Delete { key }, self.durability)
     }
@@ -150,8 +177,9 @@ impl Keyspace {
     /// ```
     ///
     /// # Errors
-    /// [`engine::Error::Unordered`] from an engine that keeps no order, and
-    /// [`engine::Error::NoRangeDeletes`] from `flexdb`; otherwise as [`Keyspace::put`].
+    /// [`crate::error::Engine::Unordered`] from an engine that keeps no order, and
+    /// [`crate::error::Engine::NoRangeDeletes`] from `flexdb` and `hashkv`; otherwise as
+    /// [`Keyspace::delete`].
     pub fn delete_range(&self, range: &KeyRange) -> Result<SeqNo> {
         match range.half_open() {
             Some((start, end)) => {
@@ -183,6 +211,10 @@ impl Keyspace {
     /// assert_eq!(count(hits.get(b"page")?.as_deref()), 3);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`] for the read of the old value: nothing has changed then. As
+    /// [`Keyspace::put`] for the write of the new value.
     pub fn rmw(
         &self,
         key: &[u8],
@@ -192,6 +224,9 @@ impl Keyspace {
     }
 
     /// The same with an [`Operator`], which may also change a value in place.
+    ///
+    /// # Errors
+    /// As [`Keyspace::rmw`].
     pub fn rmw_with(&self, key: &[u8], operator: &mut dyn Operator) -> Result<Option<SeqNo>> {
         self.inner.rmw(&self.entry, self.form, key, operator, self.durability)
     }
@@ -214,18 +249,24 @@ impl Keyspace {
     /// ```
     ///
     /// # Errors
-    /// [`engine::Error::Unordered`] from an engine that keeps no order: [`Keyspace::walk`] visits
-    /// its pairs.
+    /// [`crate::error::Engine::Unordered`] from an engine that keeps no order: [`Keyspace::walk`]
+    /// visits its pairs. Each step of the scan may fail ([`Scan::next_ref`]).
     pub fn scan(&self, range: KeyRange) -> Result<Scan> {
         self.scan_in(range, Direction::Forward)
     }
 
     /// The same as [`Keyspace::scan`] from the last pair to the first.
+    ///
+    /// # Errors
+    /// As [`Keyspace::scan`].
     pub fn scan_reverse(&self, range: KeyRange) -> Result<Scan> {
         self.scan_in(range, Direction::Backward)
     }
 
     /// Returns the pairs of `range` in the order of `direction`.
+    ///
+    /// # Errors
+    /// As [`Keyspace::scan`].
     pub fn scan_in(&self, range: KeyRange, direction: Direction) -> Result<Scan> {
         self.inner.lifecycle.check_open()?;
         let instance = self.entry.instance()?;
@@ -312,6 +353,11 @@ impl Keyspace {
     }
 
     /// Makes everything written so far durable in the engine's own files.
+    ///
+    /// # Errors
+    /// The device or the memory budget has no room, or the process has too many open files. Then
+    /// nothing is lost, and a later flush may succeed ([`crate::Error::is_retryable`]). After any
+    /// other failure of the storage, later writes return [`crate::Error::ReadOnly`].
     pub fn flush(&self) -> Result<()> {
         self.inner.lifecycle.check_writable()?;
         let instance = self.entry.current()?;
@@ -327,9 +373,10 @@ impl Keyspace {
     ///
     /// `lsm` merges each level's tables that overlap with the range into the next level, one table
     /// at a time. `flexdb` commits, rewrites intervals of the range that are in pieces, and
-    /// collects the whole space. `memory` writes a snapshot of the whole keyspace. `f2` keeps no
-    /// order and takes only the range of all keys; it does the compactions that are due. Costs
-    /// reads and writes of up to all bytes of the range on each level.
+    /// collects the whole space. `hashkv` compacts the range of its index and collects the garbage
+    /// of all keys. `memory` writes a snapshot of the whole keyspace. `f2` keeps no order and takes
+    /// only the range of all keys; it does the compactions that are due. Costs reads and writes of
+    /// up to all bytes of the range on each level.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -351,9 +398,9 @@ impl Keyspace {
     /// ```
     ///
     /// # Errors
-    /// [`engine::Error::Unordered`] for a part of the keys of a keyspace of `f2`;
-    /// [`engine::Error::NoRanges`] from an engine that has no compaction on demand; otherwise as
-    /// [`Keyspace::flush`]. An error leaves the files that were rewritten before it.
+    /// [`crate::error::Engine::Unordered`] for a part of the keys of a keyspace of `f2`;
+    /// [`crate::error::Engine::NoRanges`] from an engine that has no compaction on demand;
+    /// otherwise as [`Keyspace::flush`]. An error leaves the files that were rewritten before it.
     pub fn compact_range(&self, range: &KeyRange) -> Result<()> {
         self.inner.lifecycle.check_writable()?;
         let instance = self.entry.instance()?;
@@ -367,13 +414,14 @@ impl Keyspace {
 
     /// Estimates the bytes that `range` takes in the keyspace's own files. Writes that no flush has
     /// written yet do not count. `lsm` sums its tables, those at the ends of the range by their
-    /// indexes; `flexdb` sums intervals by the index in memory; `memory` visits the keys of the
-    /// range, and counts what a snapshot of them has; `f2` takes only the range of all keys, and
-    /// returns the bytes of its files. Dead bytes count in `lsm` and `f2`.
+    /// indexes; `flexdb` sums intervals by the index in memory; `hashkv` adds to the range's part
+    /// of its index the same part of the bytes of all segments; `memory` visits the keys of the
+    /// range, and sums the bytes of their pairs; `f2` takes only the range of all keys, and returns
+    /// the bytes of its files. Dead bytes count in `lsm`, `hashkv` and `f2`.
     ///
     /// # Errors
-    /// [`engine::Error::Unordered`] for a part of the keys of a keyspace of `f2`; damage or a
-    /// failure of the device.
+    /// [`crate::error::Engine::Unordered`] for a part of the keys of a keyspace of `f2`; damage or
+    /// a failure of the device.
     pub fn approximate_bytes(&self, range: &KeyRange) -> Result<u64> {
         self.inner.lifecycle.check_open()?;
         let instance = self.entry.instance()?;
@@ -383,13 +431,17 @@ impl Keyspace {
     /// Removes every pair in one step, at a cost that does not depend on their number. Durable when
     /// this returns, together with everything written before. Snapshots keep their pairs. Files are
     /// removed immediately, unless a [`crate::Session`] or a scan keeps them; the journal's files
-    /// too, as far as no other keyspace needs them.
+    /// too, as far as no other keyspace needs them. Waits for a backup or a checkpoint that copies
+    /// the database.
+    ///
+    /// # Errors
+    /// Those of every write, and failures of the device, a lack of room among them.
     pub fn clear(&self) -> Result<()> {
         self.inner.clear(&self.entry)
     }
 
     /// Returns the number of live keys, if the engine counts them; cheap. Keys whose values have
-    /// ended count until they are removed.
+    /// expired count until they are removed.
     pub fn live_keys(&self) -> Result<Option<u64>> {
         self.inner.lifecycle.check_process()?;
         let instance = self.entry.current()?;

@@ -36,7 +36,7 @@ impl Db {
     /// its default value is not compared, so [`KeyspaceOptions::default`] opens every keyspace with
     /// the options that it has. For [`KeyspaceOptions::merge`] [`Error::UnknownMergeOperator`] and
     /// [`Error::OtherMergeOperator`]. For [`KeyspaceOptions::settings`] [`Error::OtherEngine`],
-    /// [`Error::FixedOption`], and [`engine::Error::BadOption`] with the allowed values.
+    /// [`Error::FixedOption`], and [`crate::error::Engine::BadOption`] with the allowed values.
     pub fn keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
         self.inner.lifecycle.check_open()?;
         catalog::check_keyspace_name(name)?;

@@ -34,7 +34,8 @@
 //! [`Transaction::merge`] change keys by an operator that the keyspace has by name
 //! ([`KeyspaceOptions::merge`]). A transaction ([`Db::transaction`], [`Db::begin`]) reads and scans
 //! any keys of any keyspaces, and commits if no other writer has changed them. Transactions are
-//! serializable with each other and with every other write.
+//! serializable with each other and with every other write. An example of [`Db::transaction`] takes
+//! the first pair of a queue.
 //!
 //! # Values that expire
 //! In a keyspace that is made for it ([`KeyspaceOptions::expiring`]) a value may have an expiry
@@ -69,9 +70,14 @@
 //! the one that its writes wait for. With each of them, after a crash the database holds exactly
 //! the first N writes, N at least the last one that was acknowledged at `Synced`.
 //!
+//! # Errors
+//! [`ErrorKind`] groups errors by the caller's reaction ([`Error::kind`]). An engine's own error is
+//! [`Error::Engine`] with a variant of [`error::Engine`].
+//!
 //! # To follow the code
 //! A put starts at [`Keyspace::put`] and goes through `write.rs`; recovery starts at
-//! [`Db::open`] in `open.rs`. The engines are behind [`engine::Engine`].
+//! [`Db::open`] in `open.rs`. The engines are behind the trait `Engine` of the crate
+//! `thermocline-engine`.
 
 /// The examples of the page for users of RocksDB, run with the tests.
 #[cfg(doctest)]
@@ -166,6 +172,7 @@ pub use async_writes::{AsyncBatch, AsyncSwap, AsyncUpdate, AsyncWrite};
 pub use atomically::{Section, TriedSection};
 pub use backup::{Backup, Backups, Progress, Stage};
 pub use batch::{Batch, BatchStep};
+#[doc(hidden)]
 pub use catalog::decode_catalog;
 pub use check::{Checked, DAMAGE_MAX, Report, check, check_on};
 pub use compare_and_swap::Swap;
@@ -183,7 +190,9 @@ pub use memory_balance::{MemoryMoves, SharedMemory};
 pub use merge::{MergeName, MergeOperators};
 pub use metrics::DatabaseMetrics;
 pub use options::{KeyspaceOptions, Options};
+#[doc(hidden)]
 pub use owner::decode_owner;
+#[doc(hidden)]
 pub use record::decode_write;
 pub use rmw::Tried;
 pub use salvage::{Salvage, SalvageOutcome, SalvagedKeyspace, salvage, salvage_on};

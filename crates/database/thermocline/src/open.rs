@@ -75,6 +75,10 @@ impl Db {
     /// Recovery applies the journal's records that each keyspace's own files lack; its time grows
     /// with the journal ([`Options::journal_bytes`]).
     ///
+    /// The file `LOCK` stays in the directory. After a killed process it is harmless: the operating
+    /// system's lock on it ends with the process. Do not remove it while a process may have the
+    /// database open.
+    ///
     /// # Errors
     /// [`Error::NotADatabase`], [`Error::NotADirectory`], [`Error::InUse`],
     /// [`Error::NewerVersion`], [`Error::MemoryTooSmall`], damage to the
@@ -97,6 +101,9 @@ impl Db {
     }
 
     /// Opens the database on any device; `place` is its name in messages.
+    ///
+    /// # Errors
+    /// As [`Db::open`].
     pub fn open_on(device: Arc<dyn Device>, place: &str, options: Options) -> Result<Self> {
         memory_limit::check_setting(&options)?;
         let before_lock = Catalog::load(&*device)?;

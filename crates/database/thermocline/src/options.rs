@@ -167,13 +167,15 @@ pub struct KeyspaceOptions {
     /// flush. `flexdb` returns to some commit since, or to a part of one if room was short. `f2`
     /// returns to a checkpoint since, which is a prefix of each thread's writes. `lsm` leaves no
     /// prefix, not even of the writes of one thread: each key has a value that it had at some
-    /// moment since the last flush, and different keys may be of different moments.
+    /// moment since the last flush, and different keys may be of different moments. `hashkv`
+    /// leaves the same.
     pub journaled: bool,
     /// Bytes of the database's memory for an engine over data larger than memory. It gets at most
     /// the memory that is left, and never less than it needs to open. No other keyspace gets any of
     /// it while it is open. Kept with the keyspace: for one that exists this changes nothing.
     /// Default `None`, and 0 means the same: a share of the free memory, three quarters of it for
-    /// the first keyspace, so that others can be made.
+    /// the first keyspace, so that others can be made. It has no effect on a keyspace of `memory`,
+    /// whose data may take all memory that is free.
     pub memory_bytes: Option<u64>,
     /// Whether its values may expire ([`crate::ExpiringKeyspace::put`]). Then each takes one
     /// byte more, or nine with an expiry, and its maximum length is less by these bytes. A read of
@@ -188,7 +190,7 @@ pub struct KeyspaceOptions {
     /// Settings of its engine that differ from the database's settings. A setting that has a value
     /// here takes precedence, and all others are the database's. They must be of the keyspace's own
     /// engine ([`Error::OtherEngine`]), and settings that a keyspace can have
-    /// ([`engine::Scope::Keyspace`]). Kept with the keyspace. For a keyspace that exists, `None`
+    /// ([`crate::Scope::Keyspace`]). Kept with the keyspace. For a keyspace that exists, `None`
     /// changes nothing, and any other value replaces its settings as a whole, so that settings
     /// without any value remove them. The change is durable immediately, and holds from the next
     /// opening of the database or clearing of the keyspace on. Data on disk keeps its form and
@@ -248,7 +250,7 @@ impl KeyspaceOptions {
     /// Refuses settings that no keyspace with these options could have.
     ///
     /// # Errors
-    /// [`Error::OtherEngine`]; [`engine::Error::BadOption`].
+    /// [`Error::OtherEngine`]; [`crate::error::Engine::BadOption`].
     pub(crate) fn check_settings(&self) -> Result<()> {
         let Some(settings) = &self.settings else { return Ok(()) };
         let (engine, of) = (self.engine, settings.engine());

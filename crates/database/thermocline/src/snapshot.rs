@@ -40,6 +40,9 @@ impl Db {
     /// assert_eq!(snapshot.get(&words, b"a")?.as_deref(), Some(&b"old"[..]));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    ///
+    /// # Errors
+    /// [`Error::Closed`], [`Error::Forked`]. A database that is read-only takes snapshots, too.
     pub fn snapshot(&self) -> Result<Snapshot> {
         self.inner.lifecycle.check_open()?;
         let ordered = |entry: &KeyspaceEntry| entry.options.engine.is_ordered();
@@ -112,8 +115,8 @@ impl Snapshot {
     /// Returns the key's value at that moment.
     ///
     /// # Errors
-    /// [`Error::NoKeyspace`] if the keyspace was made later; [`engine::Error::Unordered`] if it
-    /// keeps no order.
+    /// [`Error::NoKeyspace`] if the keyspace was made later; [`crate::error::Engine::Unordered`] if
+    /// it keeps no order; [`Error::Closed`]; damage or a failure of the device.
     pub fn get(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let mut value = Vec::new();
         let instance = self.instance(keyspace, InOrder::Snapshot)?;
@@ -123,11 +126,17 @@ impl Snapshot {
     }
 
     /// Returns the pairs of `range` at that moment, in order.
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`].
     pub fn scan(&self, keyspace: &Keyspace, range: KeyRange) -> Result<Scan> {
         self.scan_in(keyspace, range, Direction::Forward)
     }
 
     /// The same in the order of `direction`.
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`].
     pub fn scan_in(
         &self,
         keyspace: &Keyspace,

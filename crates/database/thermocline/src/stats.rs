@@ -13,7 +13,7 @@ use crate::memory_balance::MemoryMoves;
 use crate::options::KeyspaceOptions;
 use crate::updates::UpdateStats;
 
-/// Figures of a database at one moment, read without stopping anything.
+/// Figures of a whole database at one moment ([`Db::stats`]), read without stopping anything.
 #[derive(Clone, Debug, Default)]
 pub struct Stats {
     /// Reads, writes and syncs since it was opened.
@@ -49,7 +49,7 @@ pub struct KeyspaceStats {
     /// The options that it was made with, and its engine's own options that hold from the next
     /// opening on.
     pub options: KeyspaceOptions,
-    /// Its share of the memory in bytes, if its engine has one (`f2`, `lsm`, `flexdb`).
+    /// Its share of the memory in bytes, if its engine has one: all but `memory`.
     pub memory_share_bytes: Option<u64>,
     /// Every write to it up to here is in its engine's own files.
     pub persisted: SeqNo,

@@ -252,7 +252,7 @@ impl Transaction {
     /// immediately.
     ///
     /// # Errors
-    /// [`engine::Error::KeyTooLong`], [`engine::Error::ValueTooLong`].
+    /// [`crate::error::Engine::KeyTooLong`], [`crate::error::Engine::ValueTooLong`].
     pub fn put(&self, keyspace: &Keyspace, key: &[u8], value: &[u8]) -> Result<()> {
         self.put_stored(keyspace, key, &keyspace.stored(value)?)
     }
@@ -305,7 +305,7 @@ impl Transaction {
     /// Removes `key` when the transaction commits; this transaction sees it immediately.
     ///
     /// # Errors
-    /// [`engine::Error::KeyTooLong`].
+    /// [`crate::error::Engine::KeyTooLong`].
     pub fn delete(&self, keyspace: &Keyspace, key: &[u8]) -> Result<()> {
         self.check(keyspace)?;
         check_key(key)?;
@@ -320,8 +320,8 @@ impl Transaction {
     /// stay. Nothing of the range counts as read.
     ///
     /// # Errors
-    /// [`engine::Error::Unordered`] from an engine that keeps no order, and
-    /// [`engine::Error::NoRangeDeletes`] from one that cannot: now, and nothing has changed.
+    /// [`crate::error::Engine::Unordered`] from an engine that keeps no order, and
+    /// [`crate::error::Engine::NoRangeDeletes`] from one that cannot: now, and nothing has changed.
     pub fn delete_range(&self, keyspace: &Keyspace, range: &KeyRange) -> Result<()> {
         self.check(keyspace)?;
         let Some((start, end)) = range.half_open() else { return Ok(()) };
@@ -343,7 +343,7 @@ impl Transaction {
     /// writer writes a key there, even a new one, the transaction does not commit.
     ///
     /// # Errors
-    /// [`engine::Error::Unordered`] from a keyspace that keeps no order.
+    /// [`crate::error::Engine::Unordered`] from a keyspace that keeps no order.
     pub fn scan(&self, keyspace: &Keyspace, range: KeyRange) -> Result<TransactionScan<'_>> {
         self.scan_in(keyspace, range, Direction::Forward)
     }

@@ -9,8 +9,8 @@ use crate::hash_index::BASE_BITS_MAX;
 use crate::hybrid_log::{BLOCK_BYTES, Geometry, SCAN_PAGES, StoreParts};
 use crate::read_cache::ReadCache;
 
-/// Options of a [`crate::Store`]. A store keeps what it was made with (one log or two, pages,
-/// segments, chunks and the index) when it is opened again; the rest may change.
+/// Options of the engine `f2`. A store keeps the options that it was made with for one log or two,
+/// pages, segments, chunks and the index; the others may change when it is opened again.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// One log for everything, as FASTER has it, instead of a hot and a cold one: the baseline that

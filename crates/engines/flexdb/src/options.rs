@@ -2,7 +2,7 @@
 
 use flexspace::space;
 
-/// Options of a [`crate::Store`].
+/// Options of the engine `flexdb`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Bytes of a memtable above which it is sealed and committed; less if a sixteenth of the

@@ -4,7 +4,7 @@ use engine::{Error, Result};
 
 use crate::driver::CAPABILITIES;
 
-/// Options of a [`crate::Store`].
+/// Options of the engine `hashkv`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Pairs whose key and value have fewer bytes are kept in the index. Each opening may use
@@ -22,6 +22,11 @@ pub struct Options {
     /// Bytes of the device that values take at most. A write that would pass it waits for the
     /// collection of garbage, and is refused if there is none. The index is not counted. At least
     /// 16 segments.
+    ///
+    /// To be of use, it has at least four segments and two for each group, in addition to the live
+    /// bytes: with less, puts to an almost empty store may be refused. A store that is made with a
+    /// bound gets segments and groups for which these segments take half of it at most. One segment
+    /// for each group is kept for deletes.
     ///
     /// With `None` no write is refused. Writes wait while values take more than this sum: the live
     /// bytes, [`Options::reserve_percent`] of them, 20 segments, and two segments for each group.

@@ -1,6 +1,6 @@
 //! The options of a store.
 
-/// Options of a [`crate::Store`].
+/// Options of the engine `memory`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Bytes of pairs after which a snapshot's block is written. The device gets a block as one

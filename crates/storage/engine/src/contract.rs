@@ -102,7 +102,7 @@ pub enum Updated {
     },
 }
 
-/// The result of [`Cursor::try_next`].
+/// The next step of a scan that does not wait for the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TryNext<'a> {
     /// The next pair: its key and its value.

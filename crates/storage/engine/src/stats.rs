@@ -1,7 +1,7 @@
 //! Figures of an engine.
 
-/// Figures of one engine at one moment. They are read without stopping anything, so they may be
-/// a little apart from each other.
+/// Figures of the engine of one keyspace at one moment: `thermocline::EngineStats`. They are read
+/// without stopping anything, so they may be a little apart from each other.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stats {
     /// Live keys, if the engine counts them.

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// Counters of one open journal, at one moment. Reading them takes the journal's lock once.
+/// Counters of one open journal, at one moment: `thermocline::JournalStats`. Reading them takes the
+/// journal's lock once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Segment files.

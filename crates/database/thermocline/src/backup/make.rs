@@ -25,15 +25,22 @@ const LINK: &str = ".link";
 
 impl Db {
     /// Adds a backup of this database, as of some moment during the call, to `backups`. It is
-    /// durable when this returns. Reads and writes continue meanwhile; keyspaces can not be made,
-    /// dropped or cleared, and the journal is not trimmed while the data are copied.
+    /// durable when this returns. Reads and writes continue meanwhile. While the data are copied
+    /// ([`Stage::Copying`]), a call that makes, drops or clears a keyspace or changes its options
+    /// waits, and so do [`crate::Ingestion::commit`] and another copy. [`Db::close`] breaks the
+    /// backup off.
+    ///
+    /// The journal is not trimmed in this time. It grows by the bytes of all writes, also beyond
+    /// [`crate::Options::journal_bytes`], and is trimmed in the background afterwards.
     ///
     /// All keyspaces with a journal are of one moment, with batches over several of them whole. One
     /// without is of a moment of its own during the call, as after a crash at that moment.
     ///
-    /// Costs a copy of everything, which is read again for its checksums. Files that the backup
-    /// before has as well (tables of `lsm`, full segments of `f2`) take no space of their own in
-    /// the end.
+    /// Costs a copy of everything, also for a second backup: all data are written to `backups`, and
+    /// read again for their checksums. Then a file that is equal to the one of the backup before
+    /// (a table of `lsm`, a full segment of `f2`) becomes a hard link to it, if the file system has
+    /// links. So backups share space, and save neither time nor I/O. While it is made, a backup
+    /// needs the space of a whole copy.
     ///
     /// # Errors
     /// [`Error::OtherDatabase`]; [`Error::InUse`] while another backup is made there; failures of

@@ -20,6 +20,10 @@ pub enum Stage {
 }
 
 /// The progress of long work. One is handed to the work; any thread may read it meanwhile.
+///
+/// No stage marks the end: the work is done when the call returns. Afterwards the value keeps the
+/// last stage and its bytes. Another call may use it again, and begins its stages from zero. Two
+/// calls at the same time need a value each.
 #[derive(Debug, Default)]
 pub struct Progress {
     present: Mutex<Present>,

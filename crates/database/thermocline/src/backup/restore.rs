@@ -28,6 +28,10 @@ impl Backups {
     /// The database is the one of which the backup was made: it has its id, and its further backups
     /// may be added to the same directory.
     ///
+    /// A call that fails removes the files that it has written. After a killed process they stay,
+    /// and are no database: a second call gets [`Error::NotEmpty`]. Remove the directory, and
+    /// restore again.
+    ///
     /// # Errors
     /// [`Error::NoBackup`], also for one that was cut off; [`Error::NotEmpty`];
     /// [`Error::AmongBackups`]; damage of the backup with its place. Then there is no database.

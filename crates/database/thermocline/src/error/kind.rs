@@ -13,15 +13,18 @@ pub enum ErrorKind {
     NotFound,
     /// A file, a directory or a keyspace exists already, or exists with other options.
     Exists,
-    /// Another process or handle has the database open.
+    /// Another process or handle has the database open, or another call makes or removes backups in
+    /// the same directory.
     InUse,
     /// The engine or this version cannot do it.
     Unsupported,
     /// Another writer was first. Nothing was written; run the transaction again.
     Conflict,
-    /// The device has no room. The call succeeds once there is room.
+    /// The device has no room, or a keyspace of `hashkv` has reached its `disk_bytes_max`
+    /// ([`Engine::NoSpace`]). The call succeeds once there is room.
     NoSpace,
-    /// The memory budget is used up. Raise it, write less in one call, or delete data.
+    /// The memory budget is used up. Raise it, write less in one call, or delete data. A keyspace
+    /// of `memory` evicts nothing, and still accepts deletes.
     OutOfMemory,
     /// A resource of the system is missing for now, such as a file descriptor or a thread.
     Unavailable,

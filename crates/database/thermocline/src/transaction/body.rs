@@ -20,8 +20,9 @@ impl Default for TransactionOptions {
 
 impl Db {
     /// Runs `body` as a transaction (see [`Db::begin`]) and commits it when it returns `Ok`; an
-    /// error rolls it back, and is returned. On a conflict it is run again, at a later moment. So
-    /// it may run several times, and only the last time counts. It should not write to the database
+    /// error rolls it back, and is returned. After [`crate::Error::Conflict`] or
+    /// [`crate::Error::TransactionTooOld`] it is run again, at a later moment. So it may run
+    /// several times, and only the last time counts. It should not write to the database
     /// by other ways, which the transaction would meet as another writer's writes.
     ///
     /// ```
@@ -48,14 +49,42 @@ impl Db {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
+    /// A queue: each call takes the first pair, which no other call takes. A pair that is added at
+    /// the end is no conflict, since the scan has not read that far.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// use thermocline::{Db, KeyRange, Options};
+    /// let db = Db::open(dir.path(), Options::default())?;
+    /// let queue = db.keyspace("queue", Default::default())?;
+    /// queue.put(&0_u64.to_be_bytes(), b"first")?;
+    /// queue.put(&1_u64.to_be_bytes(), b"second")?;
+    /// let take = || {
+    ///     db.transaction(|tx| {
+    ///         let first = tx.scan(&queue, KeyRange::all())?.next().transpose()?;
+    ///         let Some((key, job)) = first else { return Ok(None) };
+    ///         tx.delete(&queue, &key)?;
+    ///         Ok(Some(job))
+    ///     })
+    /// };
+    /// assert_eq!(take()?.as_deref(), Some(&b"first"[..]));
+    /// assert_eq!(take()?.as_deref(), Some(&b"second"[..]));
+    /// assert_eq!(take()?, None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
-    /// The error that `body` returned; [`crate::Error::Conflict`] after
-    /// [`TransactionOptions::attempts_max`] attempts; otherwise as [`Db::write`].
+    /// The error that `body` returned; [`crate::Error::Conflict`] or
+    /// [`crate::Error::TransactionTooOld`] after [`TransactionOptions::attempts_max`] attempts;
+    /// otherwise as [`Db::write`].
     pub fn transaction<T>(&self, body: impl FnMut(&Transaction) -> Result<T>) -> Result<T> {
         self.transaction_with(TransactionOptions::default(), body)
     }
 
     /// The same with options.
+    ///
+    /// # Errors
+    /// As [`Db::transaction`].
     pub fn transaction_with<T>(
         &self,
         options: TransactionOptions,
