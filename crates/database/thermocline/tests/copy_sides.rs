@@ -100,6 +100,33 @@ fn a_target_without_room_is_named_and_is_no_damage() {
 }
 
 #[test]
+fn a_backup_does_without_a_lost_file_of_the_one_before() {
+    let device = device::memory();
+    let db = filled(&device::memory());
+    let backups = Backups::open_on(Arc::clone(&device), "backups").unwrap();
+    let first = db.backup(&backups, &Progress::default()).unwrap();
+    let mut removed = 0;
+    let mut dirs = vec![String::new()];
+    while let Some(dir) = dirs.pop() {
+        for entry in device.list(&dir).unwrap() {
+            let path =
+                if dir.is_empty() { entry.name.clone() } else { format!("{dir}/{}", entry.name) };
+            if entry.is_dir {
+                dirs.push(path);
+            } else if entry.name.starts_with("table-") {
+                device.remove(&path).unwrap();
+                removed += 1;
+            }
+        }
+    }
+    assert!(removed > 0, "the keyspace of engine lsm has a table");
+    let second = db.backup(&backups, &Progress::default()).unwrap();
+    assert!(backups.verify(Some(first.number), &Progress::default()).is_err());
+    backups.verify(Some(second.number), &Progress::default()).unwrap();
+    db.close().unwrap();
+}
+
+#[test]
 fn a_source_that_fails_is_named() {
     let backups = device::memory();
     let db = filled(&device::memory());
