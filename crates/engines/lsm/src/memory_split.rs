@@ -31,8 +31,8 @@ const LOOKUP_INDEX_PARTS: u64 = 64;
 const TABLE_PARTS: u64 = 16;
 /// No table that a compaction writes ends below this, however small the budget is: each is a file.
 const TABLE_BYTES_MIN: u64 = 2 << 20;
-/// Level 1 may hold the memtables' share this number of times: it is as large as Level 0 when that
-/// is due, and two levels of equal size cost the least.
+/// Level 1 may hold the memtables' share this number of times. Then it is about as large as Level 0
+/// when all of that is due, and two levels of equal size cost the least.
 const LEVEL1_TIMES: u64 = 2;
 /// Level 1 may hold this, however small the budget is.
 const LEVEL1_BYTES_MIN: u64 = 8 << 20;

@@ -39,8 +39,8 @@ use crate::planted::Planted;
 use crate::rotate::Taken;
 use crate::segment::Kind;
 
-/// How often to look whether a write has ended, before falling asleep: some seven microseconds. To
-/// fall asleep and to be woken takes about as long.
+/// How often to look whether a write has ended, before falling asleep: some six microseconds. To
+/// fall asleep and to be woken takes several times as long.
 const LOOKS: usize = if cfg!(shuttle) { 2 } else { 512 };
 
 impl Journal {

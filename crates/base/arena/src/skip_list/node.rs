@@ -81,8 +81,8 @@ impl Content<'_> {
     /// Words of a node of this height.
     pub(super) fn words(&self, height: usize) -> usize {
         let state = usize::from(self.kept_words.is_some());
-        let value_words = self.words_apart().map_or(self.value_words(), |_| 1);
-        HEAD_WORDS + state + height + self.key.len().div_ceil(WORD) + value_words
+        let others = words_without_links(self.key.len(), self.value_words() * WORD);
+        height + state + others - self.words_apart().unwrap_or(0)
     }
 
     /// Writes all but the links, over any old content of these words, and of the words for a value

@@ -115,9 +115,14 @@ pub(super) fn copy(
     Ok(FileSum { name: name.to_owned(), bytes, sum })
 }
 
-/// Returns whether two files hold the same bytes. Nothing writes to them meanwhile.
+/// Returns whether two files hold the same bytes, or false if the first one is missing. Nothing
+/// writes to them meanwhile.
 pub(super) fn same(device: &dyn Device, one: &str, other: &str) -> Result<bool> {
-    let (one, other) = (device.open(one, Mode::Read)?, device.open(other, Mode::Read)?);
+    let one = match device.open(one, Mode::Read) {
+        Err(device::Error::NotFound { .. }) => return Ok(false),
+        opened => opened?,
+    };
+    let other = device.open(other, Mode::Read)?;
     let len = one.len()?;
     if len != other.len()? {
         return Ok(false);
