@@ -55,6 +55,7 @@ use evictions::Evictions;
 use figures::LookupCounts;
 use lsm_tree::cache::{Cached, Key, PieceCache};
 use lsm_tree::table::{Held, Home};
+use lsm_tree::walk_lengths::WalkLengths;
 use share::CacheShare;
 
 /// Pieces of the largest metadata that a clock has room for: how many one of 16 clocks gets varies
@@ -134,6 +135,7 @@ pub(crate) struct Cache {
     share: CacheShare,
     lookups: LookupCounts,
     pairs: RowCache,
+    walk_lengths: WalkLengths,
     /// Bytes of the metadata of all tables, and of the largest.
     metadata_bytes: AtomicU64,
     metadata_bytes_max: AtomicU64,
@@ -157,6 +159,7 @@ impl Cache {
             share: CacheShare::new(budget, options, memtables),
             lookups: LookupCounts::default(),
             pairs: RowCache::new(GhostTable::within(budget), budget, pairs_part_max),
+            walk_lengths: WalkLengths::default(),
             metadata_bytes: AtomicU64::new(0),
             metadata_bytes_max: AtomicU64::new(0),
             evictions: Evictions::new(budget),
@@ -368,6 +371,10 @@ impl PieceCache for Cache {
 
     fn note_walked(&self, blocks: u64) {
         self.pairs.note_walked(blocks);
+    }
+
+    fn walk_lengths(&self) -> &WalkLengths {
+        &self.walk_lengths
     }
 
     fn budget(&self) -> &Arc<MemoryBudget> {

@@ -29,7 +29,6 @@ use crate::range_index::{Partition, RangeIndex};
 use lsm_tree::entry::{Found, Target};
 use lsm_tree::merge::Merged;
 use lsm_tree::range_deletes::{Deletes, RangeDelete};
-use lsm_tree::table::Reading;
 use lsm_tree::version::Version;
 
 /// See the file's head.
@@ -267,7 +266,7 @@ impl State {
     /// Returns a walk over all sources with keys of a partition: over nothing else of Level 0 and
     /// in memory.
     pub(crate) fn merged_in(&self, partition: &Partition) -> Merged {
-        let mut sources = self.version.cursors(&partition.level0, Reading::Cached);
+        let mut sources = self.version.cursors(&partition.level0);
         for memtable in &partition.memtables {
             sources.push(Box::new(MemtableCursor::new(Arc::clone(memtable))));
         }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use memory_budget::MemoryBudget;
 
 use crate::table::{Block, Held, Metadata};
+use crate::walk_lengths::WalkLengths;
 
 /// Number that marks metadata, in the place of a fragment's number.
 const METADATA: u32 = u32::MAX;
@@ -76,6 +77,9 @@ pub trait PieceCache: Send + Sync + Debug {
     /// Notes that blocks were read for walks.
     fn note_walked(&self, blocks: u64);
 
+    /// Returns the lengths of walks over the tables of the store.
+    fn walk_lengths(&self) -> &WalkLengths;
+
     /// Returns the budget that counts the memory of walks over tables.
     fn budget(&self) -> &Arc<MemoryBudget>;
 }
@@ -84,12 +88,13 @@ pub trait PieceCache: Send + Sync + Debug {
 #[derive(Clone, Debug)]
 pub struct NoCache {
     budget: Arc<MemoryBudget>,
+    walk_lengths: Arc<WalkLengths>,
 }
 
 impl NoCache {
     /// Returns it, with the budget of the walks.
     pub fn new(budget: &Arc<MemoryBudget>) -> Arc<Self> {
-        Arc::new(Self { budget: Arc::clone(budget) })
+        Arc::new(Self { budget: Arc::clone(budget), walk_lengths: Arc::default() })
     }
 }
 
@@ -109,6 +114,10 @@ impl PieceCache for NoCache {
     fn insert(&self, _: Key, _: Cached) {}
 
     fn note_walked(&self, _: u64) {}
+
+    fn walk_lengths(&self) -> &WalkLengths {
+        &self.walk_lengths
+    }
 
     fn budget(&self) -> &Arc<MemoryBudget> {
         &self.budget

@@ -71,8 +71,8 @@ pub enum Aim<'a> {
 /// [`EntryCursor::seek_before`]. After an error the caller must seek again.
 pub trait EntryCursor: Send {
     /// Prepares a seek. The next call must be that seek, or another `aim` with the same place.
-    /// Returns the piece that the seek would have to read first, as far as that is known; nothing
-    /// is read here.
+    /// Returns the piece that the seek would have to read first, as far as that is known, and the
+    /// blocks after it that the walk is expected to reach. Nothing is read here.
     fn aim(&mut self, _: Aim<'_>) -> Result<Option<Missing>> {
         Ok(None)
     }

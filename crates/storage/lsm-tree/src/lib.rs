@@ -18,6 +18,7 @@
 //! - [`entry`], [`merge`]: versions of keys, and walks over several sources of them.
 //! - [`range_deletes`]: ranges of keys that were deleted as a whole.
 //! - [`version`], [`edit`]: the tables of a tree, and their changes.
+//! - [`walk_lengths`]: the bytes that a reader's walk is expected to read in each level.
 //! - [`plan`], [`shape`]: which compactions are due.
 //! - [`compaction`], [`retention`]: merges of tables, and the versions that they keep.
 
@@ -37,3 +38,4 @@ pub mod testing;
 #[cfg(all(test, not(shuttle)))]
 mod tests;
 pub mod version;
+pub mod walk_lengths;

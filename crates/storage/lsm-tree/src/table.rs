@@ -157,9 +157,9 @@ impl Table {
         }
     }
 
-    /// Returns a data block, from the cache or read.
-    fn block(&self, handle: BlockHandle) -> Result<Arc<Block>> {
-        match self.piece(Piece::Block(handle))? {
+    /// Reads a data block. The cache has it from now on.
+    fn read_block(&self, handle: BlockHandle) -> Result<Arc<Block>> {
+        match self.read_piece(Piece::Block(handle))? {
             Cached::Block(block) => Ok(block),
             Cached::Metadata(_) => unreachable!("the key is that of a block"),
         }
@@ -180,9 +180,11 @@ impl Table {
 
     /// Returns a piece, from the cache or read.
     pub fn piece(&self, piece: Piece) -> Result<Cached> {
-        if let Some(cached) = self.cached(piece) {
-            return Ok(cached);
-        }
+        self.cached(piece).map_or_else(|| self.read_piece(piece), Ok)
+    }
+
+    /// Reads a piece. The cache has it from now on.
+    fn read_piece(&self, piece: Piece) -> Result<Cached> {
         let stored = match piece {
             Piece::Metadata => self.source.metadata()?,
             Piece::Block(handle) => {
@@ -329,13 +331,70 @@ pub enum Piece {
     Block(BlockHandle),
 }
 
-/// A piece of a table that the cache does not have.
+/// The first read of a walk in a table: a piece that the cache does not have, and the blocks after
+/// it that the walk is expected to reach.
 #[derive(Debug)]
 pub struct Missing {
     /// The table.
     pub table: Arc<Table>,
     /// The piece.
     pub piece: Piece,
+    /// The blocks after it in the direction of the walk, of the same fragment.
+    pub after: Vec<BlockHandle>,
+}
+
+impl Missing {
+    /// Returns a piece without blocks after it.
+    pub(crate) fn of(table: &Arc<Table>, piece: Piece) -> Self {
+        Self { table: Arc::clone(table), piece, after: Vec::new() }
+    }
+
+    /// Returns its blocks in the order of the walk; none for metadata.
+    fn blocks(&self) -> impl Iterator<Item = BlockHandle> {
+        let first = match self.piece {
+            Piece::Metadata => None,
+            Piece::Block(handle) => Some(handle),
+        };
+        first.into_iter().chain(self.after.iter().copied())
+    }
+
+    /// Returns the offset of its first block in the fragment. The blocks after the piece are before
+    /// it in a walk backward.
+    fn first_offset(&self) -> u64 {
+        self.blocks().map(|block| block.offset).min().unwrap_or(0)
+    }
+
+    /// Returns the span from which one read gets all of it.
+    ///
+    /// # Errors
+    /// Damage, if the index has a block outside of its fragment.
+    pub fn span(&self) -> Result<Span> {
+        let Piece::Block(first) = self.piece else { return self.table.span(self.piece) };
+        let (from, mut to) = (self.first_offset(), 0);
+        for block in self.blocks() {
+            to = to.max(block.offset + self.table.stored_len(block)? as u64);
+        }
+        self.table.source.span(first.fragment, from, (to - from) as usize)
+    }
+
+    /// Verifies what was read from [`Missing::span`], so that the cache has it from now on. Returns
+    /// the number of pieces. Ends at the first damaged one, in the order of the walk, which reads
+    /// that one alone and reports the damage.
+    pub fn keep(&self, stored: &[u8]) -> u64 {
+        if self.piece == Piece::Metadata {
+            return u64::from(self.table.keep(self.piece, stored).is_ok());
+        }
+        let (from, mut kept) = (self.first_offset(), 0);
+        for block in self.blocks().filter(|block| !self.table.has_cached(*block)) {
+            let start = (block.offset - from) as usize;
+            let bytes = stored.get(start..).and_then(|rest| rest.get(..block.len as usize));
+            if self.table.keep(Piece::Block(block), bytes.unwrap_or_default()).is_err() {
+                break;
+            }
+            kept += 1;
+        }
+        kept
+    }
 }
 
 /// How searches of tables went.

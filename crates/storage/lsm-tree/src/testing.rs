@@ -15,12 +15,14 @@ use crate::table::{
     Compression, FilterKind, Held, LocalTables, Lookups, Piece, Table, TableBuilder, TableId,
     TableOptions, TableStore, hash,
 };
+use crate::walk_lengths::WalkLengths;
 
 /// A cache that keeps all pieces.
 #[derive(Debug)]
 struct KeepsAll {
     pieces: Mutex<HashMap<Key, Cached>>,
     budget: Arc<MemoryBudget>,
+    walk_lengths: WalkLengths,
 }
 
 impl PieceCache for KeepsAll {
@@ -41,6 +43,10 @@ impl PieceCache for KeepsAll {
     }
 
     fn note_walked(&self, _: u64) {}
+
+    fn walk_lengths(&self) -> &WalkLengths {
+        &self.walk_lengths
+    }
 
     fn budget(&self) -> &Arc<MemoryBudget> {
         &self.budget
@@ -82,7 +88,8 @@ impl Yard {
             buffer_bytes: 4096,
             sweep: Sweep::default(),
         };
-        let cache = Arc::new(KeepsAll { pieces: Mutex::default(), budget: Arc::clone(&budget) });
+        let (pieces, walk_lengths) = Default::default();
+        let cache = Arc::new(KeepsAll { pieces, budget: Arc::clone(&budget), walk_lengths });
         Self { store, cache, budget, options }
     }
 

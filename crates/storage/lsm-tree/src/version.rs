@@ -229,14 +229,16 @@ impl Version {
         self.level(0).iter().any(|table| table.covers(key)) || self.is_below(0, key)
     }
 
-    /// Walks over these tables of Level 0, and over all other levels.
-    pub fn cursors(&self, level0: &[Arc<Table>], reading: Reading) -> Vec<Box<dyn EntryCursor>> {
+    /// Returns a reader's walks over these tables of Level 0, and over all other levels.
+    pub fn cursors(&self, level0: &[Arc<Table>]) -> Vec<Box<dyn EntryCursor>> {
         let mut cursors: Vec<Box<dyn EntryCursor>> = Vec::new();
         for table in level0 {
+            let reading = Reading::Cached { level: 0 };
             cursors.push(Box::new(TableCursor::new(Arc::clone(table), reading)));
         }
         for level in 1..LEVELS {
             if !self.level(level).is_empty() {
+                let reading = Reading::Cached { level };
                 cursors.push(Box::new(LevelCursor::new(self.shared(level), reading)));
             }
         }

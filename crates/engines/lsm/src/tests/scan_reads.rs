@@ -35,11 +35,16 @@ fn loaded() -> Bench {
     bench
 }
 
-/// Reads of the device that a scan of [`PAIRS`] takes, and for how many bytes of each that it
-/// gives.
+/// Returns the reads of the device that a scan of [`PAIRS`] takes, and the bytes that it reads for
+/// each byte that it returns.
 fn reads_of_scans(bench: &Bench, direction: Direction) -> (f64, f64) {
+    reads_of_scans_of(PAIRS, 0, bench, direction)
+}
+
+/// Returns the same for scans of `pairs`, at most [`PAIRS`]. Each round has other places.
+fn reads_of_scans_of(pairs: usize, round: u64, bench: &Bench, direction: Direction) -> (f64, f64) {
     let before = bench.device.accounting().counts();
-    for scan in 0..SCANS {
+    for scan in round * SCANS..(round + 1) * SCANS {
         let from = key(PAIRS as u64 + scan * 6007 % (KEYS - 2 * PAIRS as u64));
         let range = match direction {
             Direction::Forward => KeyRange { start: Bound::Included(from), end: Bound::Unbounded },
@@ -47,12 +52,12 @@ fn reads_of_scans(bench: &Bench, direction: Direction) -> (f64, f64) {
         };
         let view = bench.view();
         let mut cursor = view.scan(range, direction).expect("the store is open");
-        for _ in 0..PAIRS {
+        for _ in 0..pairs {
             assert!(cursor.next().expect("nothing is damaged").is_some());
         }
     }
     let counts = bench.device.accounting().counts();
-    let bytes = (SCANS as usize * PAIRS * VALUE_BYTES) as f64;
+    let bytes = (SCANS as usize * pairs * VALUE_BYTES) as f64;
     let reads = (counts.read_ops - before.read_ops) as f64 / SCANS as f64;
     (reads, (counts.read_bytes - before.read_bytes) as f64 / bytes)
 }
@@ -73,6 +78,31 @@ fn scans_read_many_blocks_at_once() {
         let (reads, bytes) = reads_of_scans(&bench, direction);
         assert!(reads < 8.0, "{reads} reads for 100 pairs in 30 blocks, {direction:?}");
         assert!(bytes < 1.8, "{bytes} bytes for one that was given, {direction:?}");
+    }
+}
+
+/// The first read of a scan is as long as the scans before it were, in each level. The blocks of
+/// one of the two levels are cached.
+#[test]
+fn a_scan_of_a_usual_length_waits_for_one_read() {
+    let bench = loaded();
+    for _ in 0..3 {
+        bench.store.shared.compact_if_idle();
+        bench.crank.run_all();
+    }
+    assert_eq!(bench.detail("level0_tables"), 0);
+    let mut round = 0;
+    for direction in [Direction::Forward, Direction::Backward] {
+        for (pairs, bytes_max) in [(1, 11.0), (20, 1.5)] {
+            // The scans before these had another length.
+            for _ in 0..4 {
+                reads_of_scans_of(pairs, round, &bench, direction);
+                round += 1;
+            }
+            let (reads, bytes) = reads_of_scans_of(pairs, round, &bench, direction);
+            assert!(reads < 1.4, "{reads} reads for {pairs} pairs, {direction:?}");
+            assert!(bytes < bytes_max, "{bytes} bytes for one of {pairs} pairs, {direction:?}");
+        }
     }
 }
 

@@ -26,7 +26,7 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    /// Bytes of the first read of a reader's walk.
+    /// The fewest bytes of a read that continues a reader's walk.
     pub(super) const LEAST: u64 = 16 << 10;
 
     /// Returns the most bytes that one read of a reader's walk takes.

@@ -314,7 +314,7 @@ struct Fields<'a> {
 }
 
 /// A walk over a block.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct BlockCursor {
     block: Arc<Block>,
     /// Offsets of the current entry (`at`) and of the entry behind it (`next`).

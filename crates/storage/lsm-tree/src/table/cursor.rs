@@ -1,12 +1,13 @@
 //! Walks over a table, and over the tables of a level, which follow each other.
 //!
-//! A walk for a reader gets its blocks through the cache, and reads more in one read the longer it
-//! continues in one direction: twice the bytes each time. So a short walk reads little in vain, and
-//! a long one seldom waits.
+//! A walk for a reader gets its blocks through the cache. Its first read has the bytes that walks
+//! of that level usually read ([`crate::walk_lengths`]). Each later read is as long as the part
+//! that the walk has behind it, within bounds. So a short walk reads little in vain, and a long one
+//! seldom waits.
 
 use std::sync::Arc;
 
-use engine::{Error, Result};
+use engine::{Direction, Error, Result};
 
 use super::ahead::Ahead;
 use super::block::{Block, BlockCursor};
@@ -19,18 +20,23 @@ use crate::entry::{Aim, Entry, EntryCursor, Target};
 /// How a walk gets its blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
-    /// Through the cache, which keeps them.
-    Cached,
+    /// Through the cache, which keeps them. Walks of one level are expected to be about equally
+    /// long.
+    Cached {
+        /// The level of the walk.
+        level: usize,
+    },
     /// Past the cache, with reads of this length from the device: forward, all of a table.
     Ahead(u64),
 }
 
-/// The block from which a walk reaches another one.
+/// How a walk reaches a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum From {
-    Anywhere,
-    TheOneBefore,
-    TheOneBehind,
+enum Reach {
+    /// By a seek.
+    Seek,
+    /// From the block next to it.
+    Step,
 }
 
 /// A walk over one table.
@@ -39,8 +45,10 @@ pub struct TableCursor {
     reading: Reading,
     may_read: bool,
     ahead: Ahead,
-    /// Bytes of the last read of a walk through the cache.
-    window: u64,
+    /// Bytes of the blocks that the walk has entered since the last seek.
+    walked: u64,
+    /// Whether a block was not in the cache since the last seek.
+    has_missed: bool,
     index: Option<BlockCursor>,
     handle: Option<BlockHandle>,
     block: Option<BlockCursor>,
@@ -53,8 +61,18 @@ impl TableCursor {
     pub fn new(table: Arc<Table>, reading: Reading) -> Self {
         let ahead = Ahead::new(table.cache.budget());
         let (index, handle, block) = (None, None, None);
-        let may_read = true;
-        Self { table, reading, may_read, ahead, window: 0, index, handle, block, aimed: None }
+        Self {
+            table,
+            reading,
+            may_read: true,
+            ahead,
+            walked: 0,
+            has_missed: false,
+            index,
+            handle,
+            block,
+            aimed: None,
+        }
     }
 
     /// Returns the metadata, without a read if the walk does not wait.
@@ -110,11 +128,77 @@ impl TableCursor {
         if is_there { Ok(true) } else { self.point(|index| index.seek_before(None)) }
     }
 
+    /// Points the index at the block where a seek begins. Returns whether there is one. The walk
+    /// since the seek before ends.
+    fn point_for(&mut self, aim: Aim<'_>) -> Result<bool> {
+        self.end_walk();
+        match aim {
+            Aim::At(to) => self.point_at(to),
+            Aim::Before(to) => self.point_before(to),
+        }
+    }
+
+    /// Ends the walk since the last seek, and notes its length.
+    fn end_walk(&mut self) {
+        if self.walked == 0 {
+            // A seek that was prepared and is not done yet.
+            return;
+        }
+        if let Reading::Cached { level } = self.reading
+            && self.has_missed
+        {
+            let most = Ahead::most(self.table.cache.budget());
+            self.table.cache.walk_lengths().note(level, self.walked, most);
+        }
+        (self.walked, self.has_missed) = (0, false);
+    }
+
+    /// Returns the bytes that a walk of this level is expected to read in all.
+    pub(super) fn expected(&self) -> u64 {
+        match self.reading {
+            Reading::Cached { level } => self.table.cache.walk_lengths().expected(level),
+            Reading::Ahead(_) => 0,
+        }
+    }
+
+    /// Returns the blocks behind the one at the index, in the direction of the walk, that the walk
+    /// is expected to reach. Each is next to the one before it in the same fragment. Damage of the
+    /// index ends them: the walk reports it once it gets there.
+    fn expected_after(&self, handle: BlockHandle, direction: Direction) -> Vec<BlockHandle> {
+        let mut blocks = Vec::new();
+        let bytes_max = self.expected().min(Ahead::most(self.table.cache.budget()));
+        let (mut bytes, mut before) = (u64::from(handle.len), handle);
+        let mut index = self.index.as_ref().filter(|_| bytes < bytes_max).cloned();
+        while let Some(index) = &mut index {
+            let moved = match direction {
+                Direction::Forward => index.next(),
+                Direction::Backward => index.previous(),
+            };
+            let Ok(true) = moved else { break };
+            let Ok(block) = self.table.handle(index) else { break };
+            let is_next = match direction {
+                Direction::Forward => before.ends_at(block),
+                Direction::Backward => block.ends_at(before),
+            };
+            bytes += u64::from(block.len);
+            if !is_next || bytes > bytes_max {
+                break;
+            }
+            blocks.push(block);
+            before = block;
+        }
+        blocks
+    }
+
     /// Fetches the block at the index.
-    fn enter(&mut self, from: From) -> Result<()> {
+    fn enter(&mut self, reach: Reach, direction: Direction) -> Result<()> {
         let Some(handle) = self.handle else { return Ok(()) };
         let block = match self.reading {
-            Reading::Cached => self.block_from(handle, from)?,
+            Reading::Cached { .. } => {
+                let block = self.block_through_cache(handle, reach, direction)?;
+                self.walked += u64::from(handle.len);
+                block
+            }
             Reading::Ahead(bytes) => {
                 self.ahead.behind(&self.table, handle, bytes)?;
                 self.table.unseal(self.ahead.stored(handle), handle, Home::Own)?
@@ -127,46 +211,61 @@ impl TableCursor {
     /// Moves the index, and fetches the block that it then points at.
     fn move_index(
         &mut self,
-        from: From,
+        direction: Direction,
         step: impl FnOnce(&mut BlockCursor) -> std::result::Result<bool, codec::Corruption>,
     ) -> Result<bool> {
         let is_there = self.point(step)?;
         if is_there {
-            self.enter(from)?;
+            self.enter(Reach::Step, direction)?;
         }
         Ok(is_there)
     }
 
-    /// Returns a block from the cache. If its neighbour was read before it, a read also gets other
-    /// blocks that follow in the direction of the walk.
-    fn block_from(&mut self, handle: BlockHandle, from: From) -> Result<Arc<Block>> {
-        if !self.may_read && !self.ahead.has(handle) {
-            return match self.table.cached(Piece::Block(handle)) {
-                Some(Cached::Block(block)) => Ok(block),
-                _ => Err(Error::WouldWait),
-            };
-        }
-        if from == From::Anywhere {
-            self.window = 0;
-            self.table.cache.note_walked(u64::from(!self.table.has_cached(handle)));
-            return self.table.block(handle);
-        }
+    /// Returns a block from the cache, or reads it. The read also gets the blocks after it, in the
+    /// direction of the walk, that the walk is expected to reach.
+    fn block_through_cache(
+        &mut self,
+        handle: BlockHandle,
+        reach: Reach,
+        direction: Direction,
+    ) -> Result<Arc<Block>> {
         if let Some(Cached::Block(block)) = self.table.cached(Piece::Block(handle)) {
             return Ok(block);
         }
+        let is_ahead = self.ahead.has(handle);
+        self.has_missed = true;
+        if !self.may_read && !is_ahead {
+            if reach == Reach::Step {
+                // The walk continues here once it may read.
+                self.walked += u64::from(handle.len);
+            }
+            return Err(Error::WouldWait);
+        }
         self.table.cache.note_walked(1);
-        if !self.ahead.has(handle) {
-            let most = Ahead::most(self.table.cache.budget());
-            let window = (2 * self.window).clamp(Ahead::LEAST.min(most), most);
-            let read = match from {
-                From::TheOneBehind => self.ahead.before(&self.table, handle, window),
-                _ => self.ahead.behind(&self.table, handle, window),
+        if !is_ahead {
+            let bytes = match reach {
+                Reach::Seek => {
+                    let after = self.expected_after(handle, direction);
+                    after.iter().map(|block| u64::from(block.len)).sum::<u64>()
+                        + u64::from(handle.len)
+                }
+                Reach::Step => {
+                    let expected = self.expected().saturating_sub(self.walked);
+                    let most = Ahead::most(self.table.cache.budget());
+                    expected.max(self.walked).max(Ahead::LEAST).min(most)
+                }
+            };
+            if bytes <= u64::from(handle.len) {
+                return self.table.read_block(handle);
+            }
+            let read = match direction {
+                Direction::Forward => self.ahead.behind(&self.table, handle, bytes),
+                Direction::Backward => self.ahead.before(&self.table, handle, bytes),
             };
             if read.is_err() {
                 // Another block of the read may be the one that cannot be read.
-                return self.table.block(handle);
+                return self.table.read_block(handle);
             }
-            self.window = window;
         }
         self.table.keep_block(handle, self.ahead.stored(handle))
     }
@@ -188,57 +287,56 @@ impl EntryCursor for TableCursor {
 
     fn aim(&mut self, aim: Aim<'_>) -> Result<Option<Missing>> {
         if self.index.is_none() && self.table.cached(Piece::Metadata).is_none() {
-            return Ok(Some(Missing { table: Arc::clone(&self.table), piece: Piece::Metadata }));
+            return Ok(Some(Missing::of(&self.table, Piece::Metadata)));
         }
-        let is_there = match aim {
-            Aim::At(to) => self.point_at(to)?,
-            Aim::Before(to) => self.point_before(to)?,
-        };
+        let is_there = self.point_for(aim)?;
         self.aimed = Some(is_there);
         let handle = self.handle.filter(|handle| is_there && !self.table.has_cached(*handle));
-        Ok(handle
-            .map(|handle| Missing { table: Arc::clone(&self.table), piece: Piece::Block(handle) }))
+        let Some(handle) = handle else { return Ok(None) };
+        self.has_missed = true;
+        let direction = match aim {
+            Aim::At(_) => Direction::Forward,
+            Aim::Before(_) => Direction::Backward,
+        };
+        let after = self.expected_after(handle, direction);
+        Ok(Some(Missing { after, ..Missing::of(&self.table, Piece::Block(handle)) }))
     }
 
     fn seek(&mut self, to: Target<'_>) -> Result<()> {
-        let mut is_there = match self.aimed.take() {
-            Some(is_there) => is_there,
-            None => self.point_at(to)?,
-        };
+        let aimed = self.aimed.take();
+        let mut is_there = aimed.map_or_else(|| self.point_for(Aim::At(to)), Ok)?;
         if is_there {
-            self.enter(From::Anywhere)?;
+            self.enter(Reach::Seek, Direction::Forward)?;
         }
         let to = self.table.stored_place(to);
         while is_there {
             if self.move_block(|block| block.seek(to))? {
                 return Ok(());
             }
-            is_there = self.move_index(From::TheOneBefore, BlockCursor::next)?;
+            is_there = self.move_index(Direction::Forward, BlockCursor::next)?;
         }
         Ok(())
     }
 
     fn seek_before(&mut self, to: Option<Target<'_>>) -> Result<()> {
-        let mut is_there = match self.aimed.take() {
-            Some(is_there) => is_there,
-            None => self.point_before(to)?,
-        };
+        let aimed = self.aimed.take();
+        let mut is_there = aimed.map_or_else(|| self.point_for(Aim::Before(to)), Ok)?;
         if is_there {
-            self.enter(From::Anywhere)?;
+            self.enter(Reach::Seek, Direction::Backward)?;
         }
         let to = to.map(|to| self.table.stored_place(to));
         while is_there {
             if self.move_block(|block| block.seek_before(to))? {
                 return Ok(());
             }
-            is_there = self.move_index(From::TheOneBehind, BlockCursor::previous)?;
+            is_there = self.move_index(Direction::Backward, BlockCursor::previous)?;
         }
         Ok(())
     }
 
     fn next(&mut self) -> Result<()> {
         let mut is_there = self.move_block(BlockCursor::next)?;
-        while !is_there && self.move_index(From::TheOneBefore, BlockCursor::next)? {
+        while !is_there && self.move_index(Direction::Forward, BlockCursor::next)? {
             is_there = self.move_block(|block| block.seek(Target::START))?;
         }
         Ok(())
@@ -246,7 +344,7 @@ impl EntryCursor for TableCursor {
 
     fn previous(&mut self) -> Result<()> {
         let mut is_there = self.move_block(BlockCursor::previous)?;
-        while !is_there && self.move_index(From::TheOneBehind, BlockCursor::previous)? {
+        while !is_there && self.move_index(Direction::Backward, BlockCursor::previous)? {
             is_there = self.move_block(|block| block.seek_before(None))?;
         }
         Ok(())
@@ -255,6 +353,12 @@ impl EntryCursor for TableCursor {
     fn entry(&self) -> Option<Entry<'_>> {
         let entry = self.block.as_ref().and_then(BlockCursor::entry)?;
         Some(self.table.numbered(entry))
+    }
+}
+
+impl Drop for TableCursor {
+    fn drop(&mut self) {
+        self.end_walk();
     }
 }
 

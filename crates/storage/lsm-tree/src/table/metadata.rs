@@ -28,6 +28,12 @@ pub struct BlockHandle {
 }
 
 impl BlockHandle {
+    /// Returns whether a block ends where `other` begins, in the same fragment.
+    pub(super) fn ends_at(self, other: Self) -> bool {
+        self.fragment == other.fragment
+            && self.offset.checked_add(u64::from(self.len)) == Some(other.offset)
+    }
+
     /// Returns its bytes.
     pub fn encode(self) -> Vec<u8> {
         let mut bytes = Vec::new();

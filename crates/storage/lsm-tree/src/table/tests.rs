@@ -10,7 +10,7 @@ use codec::SeqNo;
 use proptest::prelude::*;
 
 use super::*;
-use crate::entry::EntryCursor;
+use crate::entry::{Aim, EntryCursor};
 use crate::testing::{Versioned, Yard, compare_walks, entry_of, in_order, lookup};
 use scattered::Scattered;
 
@@ -52,7 +52,7 @@ fn compare(table: &Arc<Table>, entries: &[Versioned], places: &[(Vec<u8>, u64)])
             assert_eq!(&value, expected);
         }
     }
-    for reading in [Reading::Cached, Reading::Ahead(1000)] {
+    for reading in [Reading::Cached { level: 1 }, Reading::Ahead(1000)] {
         compare_walks(&mut TableCursor::new(Arc::clone(table), reading), entries, places);
     }
 }
@@ -89,7 +89,7 @@ proptest! {
             tables.push(yard.build(1 + tables.len() as u64, now));
             rest = later;
         }
-        compare_walks(&mut LevelCursor::new(Arc::new(tables), Reading::Cached), &entries, &places);
+        compare_walks(&mut LevelCursor::new(Arc::new(tables), Reading::Cached { level: 1 }), &entries, &places);
     }
 }
 
@@ -167,11 +167,57 @@ fn what_a_table_holds_is_in_its_properties() {
 fn an_obsolete_table_is_removed_when_nobody_reads_it() {
     let yard = Yard::new();
     let table = yard.of_keys(3, &["a", "b"]);
-    let mut cursor = TableCursor::new(Arc::clone(&table), Reading::Cached);
+    let mut cursor = TableCursor::new(Arc::clone(&table), Reading::Cached { level: 1 });
     table.delete_on_drop(&(Arc::new(Removes(Arc::clone(&yard.store))) as Arc<dyn ObsoleteFiles>));
     drop(table);
     assert_eq!(yard.store.list().expect("memory lists"), [3], "somebody reads it");
     cursor.seek(Target::START).expect("it is there");
     drop(cursor);
     assert_eq!(yard.store.list().expect("memory lists"), [0_u64; 0]);
+}
+
+/// A table of many blocks in some fragments, in a yard whose cache is then empty.
+fn of_many_blocks(fragments: u32) -> (Yard, Arc<Table>) {
+    let yard = Yard::of(Scattered::into_fragments(fragments));
+    let key = |number: u64| format!("key-{number:05}").into_bytes();
+    let entries: Vec<Versioned> = (0..400).map(|at| (key(at), 1, Some(vec![7; 40]))).collect();
+    let table = yard.build(1, &entries);
+    (yard, table)
+}
+
+/// Returns the blocks that an aim would read together.
+fn aimed(table: &Arc<Table>, aim: Aim<'_>) -> Vec<BlockHandle> {
+    let mut cursor = TableCursor::new(Arc::clone(table), Reading::Cached { level: 1 });
+    cursor.aim(aim).expect("nothing is damaged").map_or(Vec::new(), |it| it.blocks().collect())
+}
+
+/// After walks of some blocks, the next one begins with a read of these and no more than one other,
+/// both ways, and ends with its fragment.
+#[test]
+fn a_walk_begins_with_a_read_of_a_usual_length() {
+    for fragments in [1, 3] {
+        let (_yard, table) = of_many_blocks(fragments);
+        table.metadata().expect("nothing is damaged");
+        let begin = Target::first_of(b"key-00050");
+        assert_eq!(aimed(&table, Aim::At(begin)).len(), 1, "nothing is known yet");
+        // 200 bytes of a block are four of these pairs.
+        for at in 0..30 {
+            let key = format!("key-{:05}", 100 + 10 * at).into_bytes();
+            let mut cursor = TableCursor::new(Arc::clone(&table), Reading::Cached { level: 1 });
+            cursor.seek(Target::first_of(&key)).expect("nothing is damaged");
+            (0..10).for_each(|_| cursor.next().expect("nothing is damaged"));
+        }
+        for aim in [Aim::At(begin), Aim::Before(Some(begin))] {
+            let blocks = aimed(&table, aim);
+            assert!((2..=5).contains(&blocks.len()), "{blocks:?}");
+            assert!(blocks.iter().all(|block| block.fragment == blocks[0].fragment), "{blocks:?}");
+            let is_forward = matches!(aim, Aim::At(_));
+            assert!(blocks.windows(2).all(|two| match is_forward {
+                true => two[0].ends_at(two[1]),
+                false => two[1].ends_at(two[0]),
+            }));
+        }
+        let other = TableCursor::new(Arc::clone(&table), Reading::Cached { level: 2 });
+        assert_eq!(other.expected(), 0, "levels are apart");
+    }
 }

@@ -94,7 +94,7 @@ fn all(yard: &Yard, summaries: &[Summary]) -> Vec<Versioned> {
     let cursor = |summary: &Summary| -> Box<dyn EntryCursor> {
         let table = Table::open(summary.clone(), &yard.store, &yard.cache);
         let table = table.expect("it was written");
-        Box::new(crate::table::TableCursor::new(table, Reading::Cached))
+        Box::new(crate::table::TableCursor::new(table, Reading::Cached { level: 1 }))
     };
     let mut merged = Merged::new(summaries.iter().map(cursor).collect());
     forward(&mut merged, Target::START)

@@ -10,7 +10,7 @@ use crate::testing::{forward, versioned};
 /// Returns the content of a table up to the first damage.
 fn read(table: &Arc<Table>) -> (Vec<Versioned>, Option<Error>) {
     let mut found = Vec::new();
-    let mut cursor = TableCursor::new(Arc::clone(table), Reading::Cached);
+    let mut cursor = TableCursor::new(Arc::clone(table), Reading::Cached { level: 1 });
     let mut moved = cursor.seek(Target::START);
     while let (Ok(()), Some(entry)) = (&moved, cursor.entry()) {
         found.push(versioned(entry));
@@ -120,7 +120,10 @@ fn a_block_of_another_table_is_not_taken() {
     into.write_at(16, &bytes).expect("memory writes");
     let (_, error) = read(&second);
     assert!(matches!(error, Some(Error::Corruption(_))), "{error:?}");
-    assert_eq!(forward(&mut TableCursor::new(first, Reading::Cached), Target::START).len(), 2);
+    assert_eq!(
+        forward(&mut TableCursor::new(first, Reading::Cached { level: 1 }), Target::START).len(),
+        2
+    );
 }
 
 #[test]
