@@ -10,6 +10,8 @@
 //! scrape, stats, bench  -- snapshot() -->  Snapshot  -- render_prometheus() -->  text
 //! ```
 //!
+//! A program that uses the database writes `thermocline::telemetry` for the name of this crate.
+//!
 //! ```
 //! use std::time::Duration;
 //! use thermocline_telemetry::{Registry, Unit};

@@ -58,6 +58,8 @@ pub enum Action {
     FreeRoom,
     /// Mend the call.
     MendTheCall,
+    /// Wait again until the write, which is applied, is durable.
+    Wait,
     /// Restore the data from a copy.
     Restore,
     /// Open the database again, or replace the device.
@@ -69,6 +71,7 @@ pub fn action(error: &Error) -> Action {
     match error.kind() {
         ErrorKind::Conflict | ErrorKind::InUse | ErrorKind::Unavailable => Action::TryAgain,
         ErrorKind::NoSpace | ErrorKind::OutOfMemory => Action::FreeRoom,
+        ErrorKind::NotYetDurable => Action::Wait,
         ErrorKind::Corruption => Action::Restore,
         ErrorKind::ReadOnly | ErrorKind::Io | ErrorKind::Closed => Action::OpenAgain,
         _ => Action::MendTheCall,
@@ -85,7 +88,8 @@ pub fn file_of(error: &Error) -> Option<&str> {
         | Error::Journal(
             JournalError::NoRoom { cause: DeviceError::NoSpace { name } }
             | JournalError::Stopped { cause: DeviceError::Io { name, .. } },
-        ) => Some(name),
+        )
+        | Error::NotYetDurable { cause: DeviceError::NoSpace { name }, .. } => Some(name),
         _ => error.corruption().map(|corruption| corruption.file.as_str()),
     }
 }

@@ -119,7 +119,7 @@ impl Db {
             };
             drop(held);
             let journaled = instances.iter().any(|instance| instance.journaled);
-            inner.wait_durable(seqno, journaled, self.durability)?;
+            inner.acknowledge(seqno, journaled, self.durability)?;
             return Ok(outcome);
         }
     }

@@ -226,7 +226,10 @@ impl Backups {
     }
 
     /// Reads every file of a backup, the newest unless its number is given, and compares it with
-    /// its sum. Changes nothing.
+    /// its sum. Changes nothing, and takes no lock: a backup that is removed meanwhile is an error.
+    ///
+    /// This shows that the files are the ones that were copied. [`Backups::restore`] also verifies
+    /// every record in them.
     ///
     /// # Errors
     /// [`Error::NoBackup`]; the first damage, with its place. The backup stays, and cannot be
@@ -242,10 +245,11 @@ impl Backups {
     }
 
     /// Removes all backups older than the newest `count` whole ones, and returns the number of
-    /// removed ones. A backup whose manifest is missing or damaged does not count.
+    /// removed ones. A backup whose manifest is missing or damaged does not count, and is removed
+    /// if it is older. With a `count` of 0 all are removed.
     ///
     /// It reads only manifests, so a backup with another damaged file counts as a whole one. Call
-    /// [`Backups::verify`] before older backups are removed.
+    /// [`Backups::verify`] first, and [`Backups::remove`] for a backup that is not sound.
     ///
     /// # Errors
     /// [`Error::InUse`] while another call makes or removes backups there; failures of the device.
@@ -257,13 +261,30 @@ impl Backups {
             let oldest_kept = whole.len().checked_sub(count).map(|at| whole[at].number);
             numbers.retain(|number| oldest_kept.is_some_and(|oldest| *number < oldest));
         }
-        for number in &numbers {
-            let unfinished = unfinished_name(*number);
-            self.device.remove_dir(&unfinished)?;
-            self.device.rename_synced(&dir_name(*number), &unfinished)?;
-            self.device.remove_dir(&unfinished)?;
-        }
+        numbers.iter().try_for_each(|number| self.remove_locked(*number))?;
         Ok(numbers.len())
+    }
+
+    /// Removes one backup, whether or not it is sound. Files that it shares with others stay.
+    ///
+    /// # Errors
+    /// [`Error::NoBackup`]; [`Error::InUse`] while another call makes or removes backups there;
+    /// failures of the device.
+    pub fn remove(&self, number: u64) -> Result<()> {
+        let _lock = self.lock()?;
+        if !self.numbers()?.contains(&number) {
+            let path = self.place.clone();
+            return Err(Error::NoBackup { path, number: Some(number), cut_off: None });
+        }
+        self.remove_locked(number)
+    }
+
+    /// Removes a backup. The lock is held. A crash leaves it whole or unfinished.
+    fn remove_locked(&self, number: u64) -> Result<()> {
+        let unfinished = unfinished_name(number);
+        self.device.remove_dir(&unfinished)?;
+        self.device.rename_synced(&dir_name(number), &unfinished)?;
+        Ok(self.device.remove_dir(&unfinished)?)
     }
 
     /// Takes the lock by which one process at a time makes and removes backups.

@@ -230,8 +230,10 @@ impl Db {
     /// # Errors
     /// As each step's own call; [`WriteTooLarge`](crate::Error::WriteTooLarge);
     /// [`NoKeyspace`](crate::Error::NoKeyspace) also for a keyspace of another database. Nothing
-    /// was written then, unless the storage failed ([`ReadOnly`](crate::Error::ReadOnly) from then
-    /// on).
+    /// was written then, with two exceptions. After
+    /// [`NotYetDurable`](crate::Error::NotYetDurable) all of the batch is applied. After a failure
+    /// of the storage that stops writes ([`ReadOnly`](crate::Error::ReadOnly) from then on), the
+    /// batch may or may not be there once the database is opened again, always as a whole.
     pub fn write(&self, batch: &Batch) -> Result<SeqNo> {
         self.write_after(batch, || {})
     }
@@ -245,7 +247,7 @@ impl Db {
     pub fn write_after(&self, batch: &Batch, has_room: impl FnOnce()) -> Result<SeqNo> {
         let inner = &*self.inner;
         match inner.write_batch(batch, has_room)? {
-            Some(seqno) => inner.wait_durable(seqno, batch.is_journaled(), self.durability),
+            Some(seqno) => inner.acknowledge(seqno, batch.is_journaled(), self.durability),
             None => Ok(inner.order.sequence.visible()),
         }
     }

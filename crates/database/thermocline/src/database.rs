@@ -21,7 +21,8 @@ use crate::open::EngineFactory;
 use crate::options::Options;
 use crate::write_order::WriteOrder;
 
-/// A database directory, opened. Cheap to clone; the last handle to go closes it.
+/// A database directory, opened. Cheap to clone; the last handle to go closes it. An error of that
+/// close is lost: call [`Db::close`] to get it.
 ///
 /// It belongs to the process that opened it. After a fork every call of the child gets
 /// [`Error::Forked`], or an empty list or zeros where a call returns no error. A drop or a close in
@@ -98,7 +99,9 @@ impl Db {
     /// at the same time share one write to the kernel or one sync.
     ///
     /// # Errors
-    /// The journal failed; the database is read-only from then on. Or it was closed.
+    /// [`Error::Journal`] with [`crate::error::Journal::NoRoom`]: nothing is lost, and the same
+    /// call succeeds once there is room. After any other failure of the journal the database is
+    /// read-only. [`Error::Closed`].
     pub fn wait(&self, seqno: SeqNo, durability: Durability) -> Result<()> {
         self.inner.lifecycle.check_open()?;
         self.inner.wait_durable(seqno, true, durability).map(drop)
@@ -112,8 +115,9 @@ impl Db {
         self.wait(self.last(), Durability::Synced)
     }
 
-    /// Flushes every keyspace into its engine's own files and trims the journal. During a backup or
-    /// a checkpoint the journal is not trimmed now, but in the background later.
+    /// Flushes every keyspace into its engine's own files, where it is durable when this returns,
+    /// and trims the journal. During a backup or a checkpoint the journal is trimmed later, in the
+    /// background.
     ///
     /// # Errors
     /// As [`Keyspace::flush`], of the first keyspace that fails: the ones after it are not flushed.
@@ -153,7 +157,8 @@ impl Db {
         self.inner.options.environment.wall_ms()
     }
 
-    /// Returns the registry that counts this database's work.
+    /// Returns the registry that counts this database's work. It has the figures of [`Db::stats`]
+    /// only after [`DatabaseMetrics::refresh`](crate::DatabaseMetrics::refresh).
     pub fn telemetry(&self) -> &Registry {
         &self.inner.factory.telemetry
     }

@@ -24,7 +24,7 @@ pub use journal::Error as Journal;
 pub use kind::ErrorKind;
 pub use workers::TaskPanic;
 
-use codec::{Corruption, NewerVersion};
+use codec::{Corruption, NewerVersion, SeqNo};
 use engine::WriteConflict;
 
 use crate::copy_side::CopySide;
@@ -57,8 +57,8 @@ pub enum Error {
         path: String,
     },
     /// Another process, or another handle in this one, has the database open: to write, or to read
-    /// while this one would write. From [`crate::Db::backup`] and [`crate::Backups::keep`]: another
-    /// call makes or removes backups in that directory.
+    /// while this one would write. From [`crate::Db::backup`], [`crate::Backups::keep`] and
+    /// [`crate::Backups::remove`]: another call makes or removes backups in that directory.
     #[error(
         "{path} is open elsewhere: it can be open once to write, or any number of times to read"
     )]
@@ -281,7 +281,8 @@ pub enum Error {
     /// A key was read or written inside [`crate::Db::atomically`] without being declared.
     #[error("the key was not among those declared to `atomically`")]
     UndeclaredKey,
-    /// A value was read inside [`crate::Db::try_atomically`] for which the device has to be read.
+    /// A value was read inside [`crate::Db::atomically`] or [`crate::Db::try_atomically`] for which
+    /// the device has to be read. The body returns it in turn.
     #[error("the device has to be read for the value, and this call does not wait")]
     WouldWait,
     /// Another writer has written a key that the transaction read; none of its writes was made.
@@ -373,7 +374,18 @@ pub enum Error {
         /// The directory.
         path: String,
     },
-    /// The journal could not be opened, written or synced.
+    /// The write is applied and every reader sees it, but the journal has no room to make it as
+    /// durable as the caller asked for. [`crate::Db::wait`] with its number waits again. A
+    /// repetition of the call is a second write.
+    #[error("the write is applied, but not yet durable: {cause}")]
+    NotYetDurable {
+        /// The number of the write.
+        seqno: SeqNo,
+        /// The failure for lack of room or of file descriptors.
+        cause: device::Error,
+    },
+    /// The journal could not be opened, written or synced. A write that failed with
+    /// [`Journal::NoRoom`] was not applied.
     #[error("journal: {0}")]
     Journal(#[from] journal::Error),
     /// A background task panicked, which is a defect of this library. The task's changes are
@@ -476,6 +488,7 @@ impl Error {
             Self::Journal(journal::Error::Stopped { cause } | journal::Error::NoRoom { cause }) => {
                 Some(cause)
             }
+            Self::NotYetDurable { cause, .. } => Some(cause),
             Self::ReadOnly { cause }
             | Self::Copy { cause, .. }
             | Self::NoRoomToOpen { cause, .. } => cause.device_cause(),
@@ -495,7 +508,19 @@ impl Error {
         match self {
             Self::Engine(error) => error.is_retryable(),
             Self::Journal(error) => matches!(error, journal::Error::NoRoom { .. }),
+            Self::NotYetDurable { .. } => true,
             _ => false,
+        }
+    }
+
+    /// Returns this failure of a wait for the journal as the error of a write that was applied.
+    #[must_use]
+    pub(crate) fn of_applied(self, seqno: SeqNo) -> Self {
+        match self {
+            Self::Journal(journal::Error::NoRoom { cause }) | Self::NotYetDurable { cause, .. } => {
+                Self::NotYetDurable { seqno, cause }
+            }
+            other => other,
         }
     }
 

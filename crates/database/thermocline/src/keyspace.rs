@@ -24,7 +24,8 @@ use crate::scan::Scan;
 /// [`crate::Error::DamagedKeyspace`] if the keyspace's files were found damaged, and
 /// [`crate::Error::Forked`] in a forked child. A write to a database that was opened to be read
 /// returns [`crate::Error::OpenedReadOnly`]. If a write meets a failure of the storage that stops
-/// writes, it returns that failure, and later writes return [`crate::Error::ReadOnly`].
+/// writes, it returns that failure, and later writes return [`crate::Error::ReadOnly`]. That write
+/// may or may not be there after the database is opened again, always as a whole.
 #[derive(Clone, Debug)]
 pub struct Keyspace {
     pub(crate) inner: Arc<OpenGuard>,
@@ -41,7 +42,8 @@ impl Keyspace {
     }
 
     /// Returns the options that it was made with, and its engine's own options as the last caller
-    /// set them ([`KeyspaceOptions::settings`]).
+    /// set them ([`KeyspaceOptions::settings`]). The latter are in force from the next opening on;
+    /// no call returns the ones that are in force now.
     pub fn options(&self) -> KeyspaceOptions {
         match self.inner.lifecycle.check_process() {
             Ok(()) => self.entry.stored_options(),
@@ -143,15 +145,20 @@ impl Keyspace {
     /// `hashkv` has reached its `disk_bytes_max`. [`crate::error::Engine::SpaceUsedUp`] means that
     /// background work fails that frees room, for example on a full device.
     ///
-    /// The journal may also find no room on the device ([`crate::Error::is_no_space`]). Then the
-    /// write may be applied nevertheless ([`crate::Error::is_retryable`]).
+    /// [`crate::Error::WriteTooLarge`] refuses a pair that is longer than a record of the journal
+    /// ([`crate::WRITE_BYTES_MAX`]). [`crate::Error::Journal`] with
+    /// [`crate::error::Journal::NoRoom`] means that the journal has no room for another record.
+    ///
+    /// One error is no refusal: after [`crate::Error::NotYetDurable`] the write is applied.
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<SeqNo> {
         let stored = self.stored(value)?;
         self.inner.write_one(&self.entry, self.put_op(key, &stored), self.durability)
     }
 
     /// Removes `key`, if it is there. A full keyspace of `memory` accepts deletes, and one of
-    /// `hashkv` keeps space for them.
+    /// `hashkv` keeps space for them. Both also accept deletes in batches and transactions, updates
+    /// that delete ([`Keyspace::rmw`]), and [`Keyspace::clear`]; `memory` also
+    /// [`Keyspace::delete_range`].
     ///
     /// # Errors
     /// As [`Keyspace::put`], except the errors of values.
@@ -352,7 +359,7 @@ impl Keyspace {
         Ok(self.entry.current()?.engine.position(key))
     }
 
-    /// Makes everything written so far durable in the engine's own files.
+    /// Writes everything that was written so far to the engine's own files, and makes it durable.
     ///
     /// # Errors
     /// The device or the memory budget has no room, or the process has too many open files. Then

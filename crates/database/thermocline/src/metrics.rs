@@ -27,6 +27,21 @@ impl Followed {
 }
 
 /// Metrics of the figures of one database ([`Stats`]).
+///
+/// Make one for a database and keep it: two of one registry would count everything twice. Call
+/// [`DatabaseMetrics::refresh`] before each snapshot of the registry.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// use thermocline::{DatabaseMetrics, Db, Options};
+/// let db = Db::open(dir.path(), Options::default())?;
+/// let metrics = DatabaseMetrics::new(db.telemetry());
+/// db.keyspace("users", Default::default())?.put(b"ada", b"1815")?;
+/// metrics.refresh(&db.stats());
+/// let page = db.telemetry().snapshot().render_prometheus();
+/// assert!(page.contains("journal_records_total 1"), "{page}");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct DatabaseMetrics {
     registry: Registry,

@@ -80,10 +80,13 @@ impl Db {
     /// database open.
     ///
     /// # Errors
-    /// [`Error::NotADatabase`], [`Error::NotADirectory`], [`Error::InUse`],
-    /// [`Error::NewerVersion`], [`Error::MemoryTooSmall`], damage to the
-    /// catalog or the journal with its place; none of them loses anything. If only a keyspace is
-    /// damaged, the database opens, and calls that name the keyspace get
+    /// [`Error::NotADatabase`], also if `path` does not exist and
+    /// [`Options::create_if_missing`] is false (then nothing is made); [`Error::NotADirectory`],
+    /// [`Error::InUse`], [`Error::NewerVersion`], [`Error::MemoryTooSmall`],
+    /// [`Error::NoRoomToOpen`], [`Error::OlderCatalog`], [`Error::Thread`];
+    /// [`crate::error::Engine::BadOption`] for a setting of an engine; damage to the catalog or the
+    /// journal with its place, and failures of the device. None of them loses anything. If only a
+    /// keyspace is damaged, the database opens, and calls that name the keyspace get
     /// [`Error::DamagedKeyspace`].
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
         memory_limit::check_setting(&options)?;

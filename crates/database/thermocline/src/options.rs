@@ -11,7 +11,11 @@ use crate::error::{Error, Result};
 use crate::merge::{MergeName, MergeOperators};
 use crate::shared_parts::SharedParts;
 
-/// How a database is opened. Every field has a default that suits a small server.
+/// How a database is opened. Every field has a default that suits a small server. No option of an
+/// open database changes: close it, and open it with other options.
+///
+/// A number outside of the range that its field names is replaced by the nearest one in the range,
+/// except [`Options::memory_bytes`], which is refused.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Memory for everything the database keeps, in bytes. Default 1 GiB, at least
@@ -158,7 +162,8 @@ impl Default for Options {
 /// keyspace was made with. [`crate::Keyspace::options`] returns the options that hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyspaceOptions {
-    /// The engine that stores it. Default [`EngineKind::Memory`].
+    /// The engine that stores it. Default [`EngineKind::Memory`]. The default opens an existing
+    /// keyspace of any engine: to be sure of `memory`, compare [`crate::Keyspace::options`].
     pub engine: EngineKind,
     /// Whether its writes go through the database's journal. Default true.
     ///

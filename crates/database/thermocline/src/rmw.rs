@@ -331,7 +331,8 @@ impl Inner {
         seqno: Option<SeqNo>,
         durability: Durability,
     ) -> Result<Option<SeqNo>> {
-        seqno.map(|seqno| self.wait_durable(seqno, entry.options.journaled, durability)).transpose()
+        let acknowledge = |seqno| self.acknowledge(seqno, entry.options.journaled, durability);
+        seqno.map(acknowledge).transpose()
     }
 
     /// How one key is locked that a single write changes.

@@ -9,8 +9,8 @@ use engine::{Cursor, TryNext};
 use crate::error::Result;
 use crate::keyspace_entry::KeyspaceInstance;
 
-/// The pairs of a range at one moment, in order. Owned, so it may be kept and sent; while it lives
-/// it holds back the old versions that it may still show.
+/// The pairs of a range at one moment, in order. Owned, so it may be kept and sent. While it lives,
+/// old versions in all keyspaces of the database are kept from that moment on, and take space.
 pub struct Scan {
     // The cursor before the engine, so that it is dropped first.
     cursor: OfProcess<(Box<dyn Cursor>, Arc<KeyspaceInstance>)>,

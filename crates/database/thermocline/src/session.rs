@@ -480,9 +480,9 @@ impl Session {
         let durable = inner.wait_rmw_durable(entry, numbers.max(), *durability);
         let mut count = 0;
         while let Some((tag, outcome)) = self.over.pop_front() {
-            let outcome = match &durable {
-                Err(error) if matches!(outcome, Ok(Some(_))) => Err(error.clone()),
-                _ => outcome,
+            let outcome = match (&durable, outcome) {
+                (Err(error), Ok(Some(seqno))) => Err(error.clone().of_applied(seqno)),
+                (_, outcome) => outcome,
             };
             on_done(tag, outcome.map(Completed::Updated));
             count += 1;

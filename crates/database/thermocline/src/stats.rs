@@ -72,7 +72,9 @@ impl Stats {
 }
 
 impl Db {
-    /// Returns the present figures of everything. May visit every page of an engine.
+    /// Returns the present figures of everything. Writers and readers do not wait for it. An engine
+    /// may visit all its pages in memory, so call it once in some seconds rather than for each
+    /// operation.
     pub fn stats(&self) -> Stats {
         if self.inner.lifecycle.check_process().is_err() {
             return Stats::default();

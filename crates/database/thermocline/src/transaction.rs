@@ -460,7 +460,7 @@ impl Transaction {
             break (seqno, instances);
         };
         let journaled = instances.iter().any(|instance| instance.journaled);
-        inner.wait_durable(seqno, journaled, durability).map(Some)
+        inner.acknowledge(seqno, journaled, durability).map(Some)
     }
 
     /// Forgets the writes; the same as dropping it.

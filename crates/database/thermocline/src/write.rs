@@ -107,7 +107,7 @@ impl Inner {
             }
             let seqno = self.commit_reserved(&mut [Part { instance: &instance, ops, room }])?;
             drop(held);
-            return self.wait_durable(seqno, instance.journaled, durability);
+            return self.acknowledge(seqno, instance.journaled, durability);
         }
     }
 
@@ -199,7 +199,18 @@ impl Inner {
         Ok(taken)
     }
 
-    /// Step 6.
+    /// Step 6: returns the number of an applied write once it has reached `durability`.
+    pub(crate) fn acknowledge(
+        &self,
+        seqno: SeqNo,
+        journaled: bool,
+        durability: Durability,
+    ) -> Result<SeqNo> {
+        let durable = self.wait_durable(seqno, journaled, durability);
+        durable.map_err(|error| error.of_applied(seqno))
+    }
+
+    /// Waits until the journal has the writes up to `seqno`, as far as `durability` says.
     pub(crate) fn wait_durable(
         &self,
         seqno: SeqNo,

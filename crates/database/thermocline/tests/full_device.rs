@@ -10,7 +10,7 @@ use device::{
     Device, Failure, Fault, FaultDevice, Faults, Lasting, OperationKind, RoomDevice, SimulatedDisk,
 };
 use thermocline::{
-    Db, Durability, EngineKind, Environment, Error, Keyspace, KeyspaceOptions, Options,
+    Db, Durability, EngineKind, Environment, Error, ErrorKind, Keyspace, KeyspaceOptions, Options,
 };
 
 /// Memory of a store, which is less than its data in the journal.
@@ -151,10 +151,18 @@ fn a_journaled_keyspace_goes_on_once_there_is_room() {
         let mut full = Full::new(engine, true);
         let durable = full.taken.clone();
         full.device.fill();
-        let mut refused = 0;
+        let (mut refused, mut applied) = (0, Vec::new());
         while refused < 20 {
+            let key = full.next;
             if let Err(error) = full.put() {
                 assert!(error.is_no_space(), "{engine}: {error}");
+                let is_applied = matches!(error, Error::NotYetDurable { .. });
+                assert_eq!(error.is_retryable(), !is_applied, "{engine}: {error}");
+                let found = full.space.get(&key.to_be_bytes()).unwrap();
+                assert_eq!(found, is_applied.then(|| value(key)), "{engine}: {error}");
+                if let Error::NotYetDurable { seqno, .. } = error {
+                    applied.push((key, seqno));
+                }
                 refused += 1;
             }
             assert!(full.next < 3 * KEYS, "{engine} is not refused anything");
@@ -169,12 +177,38 @@ fn a_journaled_keyspace_goes_on_once_there_is_room() {
 
         full.device.grow(256 << 20);
         full.goes_on();
+        for (key, seqno) in applied {
+            full.db.wait(seqno, Durability::Synced).unwrap();
+            full.taken.push(key);
+        }
         full.db.sync().unwrap();
         full.a_crash_keeps(&full.taken, "after a crash");
         full.db.close().unwrap();
         let db = Db::open_on(full.device.clone(), "full", options()).unwrap();
         full.holds(&db, &full.taken, "after a close");
     }
+}
+
+/// The first write without room in the journal is applied, and says so: a second one is refused.
+#[test]
+fn a_write_that_waits_in_vain_for_the_journal_is_not_yet_durable() {
+    // Nothing is flushed meanwhile, which would make room.
+    let mut full = Full::with_journal(EngineKind::Memory, true, 256 << 20);
+    full.device.fill();
+    let error = (0..KEYS).find_map(|_| full.put().err()).expect("the device is full");
+    let Error::NotYetDurable { seqno, .. } = error else { panic!("{error}") };
+    assert!(error.is_no_space() && !error.is_retryable(), "{error}");
+    assert_eq!(seqno, full.db.last(), "it is the newest write");
+    let key = full.next - 1;
+    assert_eq!(full.space.get(&key.to_be_bytes()).unwrap(), Some(value(key)));
+    assert_eq!(error.kind(), ErrorKind::NotYetDurable);
+    let waited = full.db.wait(seqno, Durability::Synced).unwrap_err();
+    assert!(matches!(waited, Error::Journal(_)) && waited.is_retryable(), "{waited}");
+
+    full.device.grow(256 << 20);
+    full.db.wait(seqno, Durability::Synced).unwrap();
+    full.taken.push(key);
+    full.a_crash_keeps(&full.taken, "after the wait");
 }
 
 /// Without a journal it is the engine itself that has no room.

@@ -13,8 +13,11 @@ use thermocline::{
 const MIB: u64 = 1 << 20;
 
 /// Each engine, and its counter of work that it has done once memory has overflown.
-const ENGINES: [(EngineKind, &str); 2] =
-    [(EngineKind::Lsm, "compactions"), (EngineKind::FlexDb, "commits")];
+const ENGINES: [(EngineKind, &str); 3] = [
+    (EngineKind::Lsm, "compactions"),
+    (EngineKind::FlexDb, "commits"),
+    (EngineKind::HashKv, "buffer_flushes"),
+];
 
 fn of(engine: EngineKind, journaled: bool) -> KeyspaceOptions {
     KeyspaceOptions { engine, journaled, ..Default::default() }

@@ -113,8 +113,13 @@ fn every_option_is_kept_and_shown() {
         ("cold_disk_bytes_max", "1073741824"),
     ];
     let flexdb = [("interval_pairs", "64"), ("interval_bytes", "8192")];
-    let all =
-        [set(EngineKind::F2, &f2), set(EngineKind::Lsm, &lsm), set(EngineKind::FlexDb, &flexdb)];
+    let hashkv = [("reserve_percent", "40"), ("separation_bytes", "256")];
+    let all = [
+        set(EngineKind::F2, &f2),
+        set(EngineKind::Lsm, &lsm),
+        set(EngineKind::FlexDb, &flexdb),
+        set(EngineKind::HashKv, &hashkv),
+    ];
     let judge = |db: &Db| {
         let stats = db.stats();
         for settings in all {

@@ -12,7 +12,7 @@ const VALUE_BYTES: usize = 256 << 10;
 /// The journal has a batch that is larger than the memory that its keyspace has now.
 #[test]
 fn a_batch_that_is_larger_than_the_memory_is_replayed() {
-    for engine in [EngineKind::Lsm, EngineKind::FlexDb] {
+    for engine in [EngineKind::Lsm, EngineKind::FlexDb, EngineKind::HashKv] {
         let disk = SimulatedDisk::new(7, Faults::default());
         let open = |disk: &Arc<SimulatedDisk>, memory_bytes| {
             let options = Options { memory_bytes, ..Options::default() };

@@ -5,7 +5,9 @@ use codec::SeqNo;
 /// How safe a record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Durability {
-    /// In the process: lost if it is killed.
+    /// In the process: lost if it is killed. The background sync of a database also writes these
+    /// records. So a killed process loses at most the writes since the last such sync, if the
+    /// database has them.
     Buffered,
     /// In the kernel: survives a killed process, is lost if the machine crashes or loses power.
     Flushed,

@@ -184,9 +184,9 @@ impl Thread {
             let Target { inner, entry, .. } = &self.target;
             let durable = inner.wait_rmw_durable(entry, numbers.max(), durability);
             for (waiting, done) in due {
-                let done = match &durable {
-                    Err(error) if matches!(done, Ok(Some(_))) => Err(error.clone()),
-                    _ => done,
+                let done = match (&durable, done) {
+                    (Err(error), Ok(Some(seqno))) => Err(error.clone().of_applied(seqno)),
+                    (_, done) => done,
                 };
                 // A panic of the waker ends there (A3 of `session/async_reader.rs`). [S2]
                 waiting.answer(done);

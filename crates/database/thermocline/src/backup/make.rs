@@ -37,15 +37,17 @@ impl Db {
     /// without is of a moment of its own during the call, as after a crash at that moment.
     ///
     /// Costs a copy of everything, also for a second backup: all data are written to `backups`, and
-    /// read again for their checksums. Then a file that is equal to the one of the backup before
-    /// (a table of `lsm`, a full segment of `f2`) becomes a hard link to it, if the file system has
-    /// links. So backups share space, and save neither time nor I/O. While it is made, a backup
-    /// needs the space of a whole copy.
+    /// read again for their checksums. Then a file whose bytes are equal to those of the backup
+    /// before (a table of `lsm`, a full segment of `f2`) becomes a hard link to it, if the file
+    /// system has links. So backups share space, and save neither time nor I/O. While it is made, a
+    /// backup needs the space of a whole copy. A file of the backup before that was damaged later
+    /// is not equal, so its damage is not shared.
     ///
     /// # Errors
-    /// [`Error::OtherDatabase`]; [`Error::InUse`] while another backup is made there; failures of
-    /// either device ([`Error::Copy`]); [`Error::Closed`], also if the database is closed while it
-    /// is copied. Then the copy is no backup; it is removed, at the latest when the next one is
+    /// [`Error::OtherDatabase`]; [`Error::InUse`] while another backup is made there;
+    /// [`Error::DamagedKeyspace`] while a keyspace is damaged, which can be dropped first; failures
+    /// of either device ([`Error::Copy`]); [`Error::Closed`], also if the database is closed while
+    /// it is copied. Then the copy is no backup; it is removed, at the latest when the next one is
     /// made.
     pub fn backup(&self, backups: &Backups, progress: &Progress) -> Result<Backup> {
         self.inner.lifecycle.check_open()?;

@@ -26,7 +26,10 @@ impl Backups {
     /// newest. Everything was verified and is durable when this returns.
     ///
     /// The database is the one of which the backup was made: it has its id, and its further backups
-    /// may be added to the same directory.
+    /// may be added to the same directory. If the original is still in use, only one of the two may
+    /// be backed up there: nothing distinguishes their backups.
+    ///
+    /// Takes no lock. If the backup is removed meanwhile, the call fails.
     ///
     /// A call that fails removes the files that it has written. After a killed process they stay,
     /// and are no database: a second call gets [`Error::NotEmpty`]. Remove the directory, and

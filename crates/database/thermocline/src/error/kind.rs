@@ -8,6 +8,9 @@ use super::{Device, Engine, Error, Journal};
 #[non_exhaustive]
 pub enum ErrorKind {
     /// The call is wrong: a name, a size, an option, an order of calls. The same call fails again.
+    /// Among others [`Error::WriteTooLarge`], [`Engine::WriteTooLarge`], [`Error::MergeRefused`],
+    /// [`Error::NoMergeOperator`], [`Error::RolledBack`], [`Error::OtherDatabase`],
+    /// [`Error::Forked`] and [`Engine::BadOption`].
     InvalidInput,
     /// The database, keyspace, backup, file or merge operator does not exist.
     NotFound,
@@ -18,21 +21,28 @@ pub enum ErrorKind {
     InUse,
     /// The engine or this version cannot do it.
     Unsupported,
-    /// Another writer was first. Nothing was written; run the transaction again.
+    /// Another writer was first. Nothing was written; run the transaction again. Also
+    /// [`Error::Cleared`], of an ingestion.
     Conflict,
     /// The device has no room, or a keyspace of `hashkv` has reached its `disk_bytes_max`
-    /// ([`Engine::NoSpace`]). The call succeeds once there is room.
+    /// ([`Engine::NoSpace`]). The call succeeds once there is room. Also [`Engine::SpaceUsedUp`],
+    /// if background work lacks room.
     NoSpace,
+    /// The write is applied, and the journal has no room to make it as durable as the caller asked
+    /// for ([`Error::NotYetDurable`]). Do not repeat the call; [`crate::Db::wait`] waits again.
+    NotYetDurable,
     /// The memory budget is used up. Raise it, write less in one call, or delete data. A keyspace
-    /// of `memory` evicts nothing, and still accepts deletes.
+    /// of `memory` evicts nothing, and still accepts deletes. Also [`Error::TransactionTooLarge`].
     OutOfMemory,
-    /// A resource of the system is missing for now, such as a file descriptor or a thread.
+    /// A resource of the system is missing for now, such as a file descriptor or a thread. Also
+    /// [`Error::WouldWait`], of a call that must not wait for the device.
     Unavailable,
     /// Stored bytes are not the bytes that were written ([`Error::corruption`]).
     Corruption,
     /// The database takes no writes: an earlier write failed, or the handle only reads.
     ReadOnly,
-    /// The operating system reported a failure of the storage.
+    /// The operating system reported a failure of the storage. After a write that failed so, later
+    /// writes get [`ReadOnly`](ErrorKind::ReadOnly).
     Io,
     /// The database, the store or the journal is closed.
     Closed,
@@ -84,18 +94,22 @@ impl Error {
             | Self::OtherDatabase { .. }
             | Self::Forked { .. } => Kind::InvalidInput,
             Self::Copy { cause, .. } => cause.kind(),
+            Self::NotYetDurable { .. } => Kind::NotYetDurable,
             Self::Journal(error) => of_journal(error),
             Self::Engine(error) => of_engine(error),
         }
     }
 
-    /// Returns whether the same call may succeed later, while the database stays open.
+    /// Returns whether the same call may succeed later, while the database stays open. If so, the
+    /// call was refused and has changed nothing.
     ///
-    /// A call that was refused has changed nothing. A write whose wait for the journal failed
-    /// ([`crate::Durability`]) is applied and will be in the journal: its repetition is a second
-    /// write, which matters for updates that depend on the old value.
+    /// It is true for the kinds [`Conflict`](ErrorKind::Conflict), [`InUse`](ErrorKind::InUse),
+    /// [`NoSpace`](ErrorKind::NoSpace), [`OutOfMemory`](ErrorKind::OutOfMemory) and
+    /// [`Unavailable`](ErrorKind::Unavailable), with these exceptions: [`Error::MemoryTooSmall`],
+    /// [`Error::NoMemoryLeft`] and [`Error::Cleared`] need another opening or another ingestion.
+    /// After a conflict the transaction has to be begun again, as [`crate::Db::transaction`] does.
     pub fn is_retryable(&self) -> bool {
-        let needs_opening = matches!(
+        let needs_another_call = matches!(
             self,
             Self::MemoryTooSmall { .. } | Self::NoMemoryLeft { .. } | Self::Cleared { .. }
         );
@@ -107,7 +121,7 @@ impl Error {
                 | ErrorKind::OutOfMemory
                 | ErrorKind::Unavailable
         );
-        is_retryable && !needs_opening
+        is_retryable && !needs_another_call
     }
 }
 

@@ -23,7 +23,8 @@ pub enum ExpiringChange {
         /// When it expires; as in [`Expiring::expiry_ms`].
         expiry_ms: Option<u64>,
     },
-    /// The key is absent from now on.
+    /// The key is absent from now on. If it has only an expired value, nothing changes, and the
+    /// expiry sweep removes that value.
     Delete,
     /// Nothing changes.
     Keep,

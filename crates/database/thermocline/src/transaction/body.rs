@@ -49,8 +49,13 @@ impl Db {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
+    /// After a conflict it begins again immediately. With many threads that change the same keys,
+    /// raise [`TransactionOptions::attempts_max`], or let each thread wait a little before it calls
+    /// this again.
+    ///
     /// A queue: each call takes the first pair, which no other call takes. A pair that is added at
-    /// the end is no conflict, since the scan has not read that far.
+    /// the end is no conflict, since the scan has not read that far. Each commit of a transaction
+    /// that scans makes other writes wait ([`Transaction::commit`]).
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;

@@ -11,10 +11,11 @@ use thermocline::{
 };
 
 /// Every engine with a journal, and `f2` without: its own checkpoints are all that it has.
-pub(crate) const SPACES: [(&str, EngineKind, bool); 5] = [
+pub(crate) const SPACES: [(&str, EngineKind, bool); 6] = [
     ("checkpointed", EngineKind::F2, false),
     ("f2", EngineKind::F2, true),
     ("flexdb", EngineKind::FlexDb, true),
+    ("hashkv", EngineKind::HashKv, true),
     ("lsm", EngineKind::Lsm, true),
     ("memory", EngineKind::Memory, true),
 ];
@@ -28,7 +29,7 @@ pub(crate) fn options() -> Options {
         environment,
         sync_interval: None,
         background_threads: 1,
-        memory_bytes: 64 << 20,
+        memory_bytes: 128 << 20,
         durability: Durability::Synced,
         create_if_missing: true,
         ..Options::default()

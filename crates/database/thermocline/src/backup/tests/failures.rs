@@ -232,6 +232,25 @@ fn only_backups_that_load_count_among_those_to_keep() {
 }
 
 #[test]
+fn one_backup_is_removed_and_the_others_stay_whole() {
+    let (db, device) = made();
+    let backups = Backups::open_on(Arc::clone(&device), "backups").unwrap();
+    for _ in 2..=3 {
+        db.backup(&backups, &Progress::default()).unwrap();
+    }
+    change(&*device, "backup-000002/BACKUP");
+    backups.remove(2).unwrap();
+    assert_eq!(backups.numbers().unwrap(), [1, 3]);
+    // The third one shares files with the first one.
+    backups.remove(1).unwrap();
+    assert_eq!(backups.verify(None, &Progress::default()).unwrap().number, 3);
+    assert!(restored(&backups, 3) == content(&db));
+    let missing = backups.remove(1).unwrap_err();
+    assert!(matches!(missing, Error::NoBackup { number: Some(1), .. }), "{missing}");
+    assert_eq!(db.backup(&backups, &Progress::default()).unwrap().number, 4);
+}
+
+#[test]
 fn backups_are_made_where_no_links_can_be() {
     let (db, device) = made();
     let faulty = FaultDevice::new(device);
