@@ -192,17 +192,9 @@ impl UringQueue {
         let before = into.len();
         into.append(&mut self.ready);
         self.reap(into);
-        loop {
-            let done = into.len() - before;
-            let missing = count.saturating_sub(done).min(self.on_ring());
-            let submission = self.ring.submission();
-            if missing == 0 && submission.is_empty() && !submission.taskrun() {
-                return Ok(done);
-            }
-            drop(submission);
-            self.enter(missing)?;
-            self.reap(into);
-        }
+        let mut steps = Collecting { queue: self, wanted: before.saturating_add(count), into };
+        collect_all(&mut steps)?;
+        Ok(into.len() - before)
     }
 
     /// Takes a request on one of our files to the ring.
@@ -349,6 +341,68 @@ impl Queue for UringQueue {
         let descriptor = bell.as_fd().as_raw_fd();
         self.ring.submitter().register_eventfd(descriptor).map_err(ring_error)?;
         self.bell = Some(Arc::clone(bell));
+        Ok(())
+    }
+}
+
+/// The work of a thread that collects completions.
+trait Collect {
+    /// Returns the number of completions that the thread waits for.
+    fn missing(&self) -> usize;
+
+    /// Returns whether there are entries that the kernel does not have yet.
+    fn has_entries(&mut self) -> bool;
+
+    /// Returns whether the kernel has flagged completions that it has not put on the ring.
+    fn is_flagged(&mut self) -> bool;
+
+    /// Submits the entries, waits for `count` completions, and takes them off the ring.
+    fn enter(&mut self, count: usize) -> Result<()>;
+}
+
+/// Enters the kernel until nothing is missing and it has all entries.
+///
+/// The flag alone is worth one entry, which runs all completions of this thread. The flag may stay
+/// set after that: a completion of a request that another thread has submitted is run by that
+/// thread. Or a completion was run just before the kernel set the flag, which then stays set until
+/// the next completion. A thread that entered until the flag is clear would never return.
+fn collect_all(steps: &mut impl Collect) -> Result<()> {
+    let mut has_entered = false;
+    loop {
+        let missing = steps.missing();
+        let is_due = missing > 0 || steps.has_entries() || !has_entered && steps.is_flagged();
+        if !is_due {
+            return Ok(());
+        }
+        steps.enter(missing)?;
+        has_entered = true;
+    }
+}
+
+/// A queue from which a thread collects.
+struct Collecting<'a> {
+    queue: &'a mut UringQueue,
+    /// The length of `into` once nothing is missing.
+    wanted: usize,
+    into: &'a mut Vec<Completion>,
+}
+
+impl Collect for Collecting<'_> {
+    fn missing(&self) -> usize {
+        self.wanted.saturating_sub(self.into.len()).min(self.queue.on_ring())
+    }
+
+    fn has_entries(&mut self) -> bool {
+        !self.queue.ring.submission().is_empty()
+    }
+
+    fn is_flagged(&mut self) -> bool {
+        self.queue.ring.submission().taskrun()
+    }
+
+    fn enter(&mut self, count: usize) -> Result<()> {
+        self.queue.enter(count)?;
+        self.queue.reap(self.into);
         Ok(())
     }
 }

@@ -1,6 +1,8 @@
 //! The progress of a transfer, completion by completion.
 
 use super::transfer::{Next, Transfer, sync_outcome};
+use super::{Collect, collect_all};
+use crate::error::Result;
 use rustix::io::Errno;
 
 const UNIT: usize = 512;
@@ -50,4 +52,44 @@ fn no_entry_asks_for_more_than_a_piece() {
     let transfer = Transfer::new(0, usize::MAX, usize::MAX, 1);
     let (_, range) = transfer.rest();
     assert!(u32::try_from(range.len()).is_ok());
+}
+
+/// A ring whose kernel keeps its flag set.
+struct Flagged {
+    missing: usize,
+    entries: usize,
+    entered: Vec<usize>,
+}
+
+impl Collect for Flagged {
+    fn missing(&self) -> usize {
+        self.missing
+    }
+
+    fn has_entries(&mut self) -> bool {
+        self.entries > 0
+    }
+
+    fn is_flagged(&mut self) -> bool {
+        true
+    }
+
+    fn enter(&mut self, count: usize) -> Result<()> {
+        assert!(self.entered.len() < 10, "it enters for ever");
+        self.entered.push(count);
+        self.missing = self.missing.saturating_sub(1);
+        self.entries = 0;
+        Ok(())
+    }
+}
+
+#[test]
+fn a_flag_that_stays_set_keeps_no_thread_in_the_kernel() {
+    for (missing, entries, expected) in
+        [(0, 0, vec![0]), (2, 0, vec![2, 1]), (0, 3, vec![0]), (1, 1, vec![1])]
+    {
+        let mut ring = Flagged { missing, entries, entered: Vec::new() };
+        assert_eq!(collect_all(&mut ring), Ok(()));
+        assert_eq!(ring.entered, expected);
+    }
 }
