@@ -20,6 +20,16 @@ fn made() -> (Db, Arc<dyn Device>) {
     (db, device)
 }
 
+/// The same with `count` backups, opened.
+fn made_of(count: usize) -> (Db, Arc<dyn Device>, Backups) {
+    let (db, device) = made();
+    let backups = Backups::open_on(Arc::clone(&device), "backups").unwrap();
+    for _ in 1..count {
+        db.backup(&backups, &Progress::default()).unwrap();
+    }
+    (db, device, backups)
+}
+
 fn files_below(device: &dyn Device, dir: &str) -> Vec<String> {
     let mut names = Vec::new();
     for entry in device.list(dir).unwrap() {
@@ -215,11 +225,7 @@ fn a_damaged_manifest_costs_its_own_backup_alone() {
 
 #[test]
 fn only_backups_that_load_count_among_those_to_keep() {
-    let (db, device) = made();
-    let backups = Backups::open_on(Arc::clone(&device), "backups").unwrap();
-    for _ in 2..=5 {
-        db.backup(&backups, &Progress::default()).unwrap();
-    }
+    let (db, device, backups) = made_of(5);
     device.remove("backup-000005/BACKUP").unwrap();
     change(&*device, "backup-000004/BACKUP");
     change(&*device, "backup-000002/BACKUP");
@@ -233,11 +239,7 @@ fn only_backups_that_load_count_among_those_to_keep() {
 
 #[test]
 fn one_backup_is_removed_and_the_others_stay_whole() {
-    let (db, device) = made();
-    let backups = Backups::open_on(Arc::clone(&device), "backups").unwrap();
-    for _ in 2..=3 {
-        db.backup(&backups, &Progress::default()).unwrap();
-    }
+    let (db, device, backups) = made_of(3);
     change(&*device, "backup-000002/BACKUP");
     backups.remove(2).unwrap();
     assert_eq!(backups.numbers().unwrap(), [1, 3]);
