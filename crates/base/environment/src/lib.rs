@@ -9,10 +9,12 @@
 //! Nothing here touches storage; that is the `device` crate's.
 
 mod clock;
+mod long_waits;
 mod random;
 mod threads;
 
 pub use clock::{Clock, ManualClock, Monotonic, SystemClock, Wake};
+pub use long_waits::{LongWaits, WaitCounts};
 pub use random::{Random, Seed};
 pub use threads::{JoinHandle, Threads};
 

@@ -171,7 +171,7 @@ pub(crate) fn now() -> Instant {
 
 /// May let another thread of the simulation run.
 #[inline]
-pub(crate) fn pass() {
+pub fn pass() {
     hook::with_place(|place| place.scheduler.pass(place.thread));
 }
 

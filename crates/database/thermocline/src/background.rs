@@ -21,6 +21,7 @@ mod upkeep;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use environment::LongWaits;
 use journal::Durability;
 use telemetry::Registry;
 use workers::{Class, Group, Order, Pool, StopToken, WaitError};
@@ -55,6 +56,8 @@ pub(crate) struct Background {
     group: Group,
     pub(crate) sweep: ExpirySweep,
     pub(crate) writers: Writers,
+    /// Long waits of writers for a journal that is too long.
+    pub(crate) journal_waits: LongWaits,
 }
 
 impl Background {
@@ -74,7 +77,7 @@ impl Background {
         };
         let group = pool.group("database");
         let (sweep, writers) = (ExpirySweep::new(telemetry, pause_expiry), Writers::default());
-        Ok(Self { pool, group, sweep, writers })
+        Ok(Self { pool, group, sweep, writers, journal_waits: LongWaits::default() })
     }
 
     pub(crate) fn pool(&self) -> &Pool {
@@ -186,8 +189,10 @@ impl Inner {
     fn wait_for_shorter_journal(&self) {
         if !self.is_journal_short() {
             let is_short = || self.is_journal_short();
+            let wait = || self.background.wait_until(is_short);
+            let waits = &self.background.journal_waits;
             // A pool that stops, or whose task has panicked, frees nothing any more.
-            let _: std::result::Result<(), WaitError> = self.background.wait_until(is_short);
+            let _: std::result::Result<(), WaitError> = waits.time(&self.options.environment, wait);
         }
     }
 

@@ -104,7 +104,7 @@ impl Db {
     /// read-only. [`Error::Closed`].
     pub fn wait(&self, seqno: SeqNo, durability: Durability) -> Result<()> {
         self.inner.lifecycle.check_open()?;
-        self.inner.wait_durable(seqno, true, durability).map(drop)
+        self.inner.wait_as_writer(seqno, true, durability).map(drop)
     }
 
     /// Makes every acknowledged journaled write durable on the device.

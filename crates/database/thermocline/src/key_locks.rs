@@ -23,7 +23,10 @@
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
+use environment::{Environment, LongWaits, WaitCounts};
+use rand::Rng;
 use sync::locks::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use sync::scheduler;
 
 /// Stripes; a power of two, well above the number of threads that write at the same time.
 const STRIPES: usize = 1024;
@@ -32,6 +35,8 @@ const STRIPES: usize = 1024;
 pub(crate) struct KeyLocks {
     stripes: Box<[CachePadded<RwLock<()>>]>,
     seed: u64,
+    environment: Environment,
+    waits: LongWaits,
 }
 
 /// The locks of one write, held.
@@ -53,9 +58,20 @@ pub(crate) enum Hold {
 }
 
 impl KeyLocks {
-    pub(crate) fn new(seed: u64) -> Self {
+    pub(crate) fn new(environment: &Environment) -> Self {
         let stripes = (0..STRIPES).map(|_| CachePadded::new(RwLock::new(()))).collect();
-        Self { stripes, seed }
+        let seed = environment.random("key locks").next_u64();
+        Self { stripes, seed, environment: environment.clone(), waits: LongWaits::default() }
+    }
+
+    /// Returns the long waits for locks, of writers and of calls that lock every key.
+    pub(crate) fn long_waits(&self) -> WaitCounts {
+        self.waits.counts()
+    }
+
+    /// Locks stripes by `lock`, and counts a long wait.
+    fn wait<'a>(&'a self, lock: impl FnOnce() -> Held<'a>) -> Held<'a> {
+        self.waits.time(&self.environment, lock)
     }
 
     fn stripe(&self, keyspace: u32, key: &[u8]) -> usize {
@@ -65,12 +81,18 @@ impl KeyLocks {
 
     /// Locks one key.
     pub(crate) fn one(&self, keyspace: u32, key: &[u8]) -> Held<'_> {
-        Held::One { _guard: self.stripes[self.stripe(keyspace, key)].write() }
+        let stripe = &self.stripes[self.stripe(keyspace, key)];
+        scheduler::pass();
+        let guard = stripe.try_write().map(|guard| Held::One { _guard: guard });
+        guard.unwrap_or_else(|| self.wait(|| Held::One { _guard: stripe.write() }))
     }
 
     /// Locks one key, together with others that lock it so.
     pub(crate) fn shared(&self, keyspace: u32, key: &[u8]) -> Held<'_> {
-        Held::Shared { _guard: self.stripes[self.stripe(keyspace, key)].read() }
+        let stripe = &self.stripes[self.stripe(keyspace, key)];
+        scheduler::pass();
+        let guard = stripe.try_read().map(|guard| Held::Shared { _guard: guard });
+        guard.unwrap_or_else(|| self.wait(|| Held::Shared { _guard: stripe.read() }))
     }
 
     /// Locks one key, if that takes no longer than `wait`.
@@ -93,7 +115,7 @@ impl KeyLocks {
     /// Locks many keys.
     pub(crate) fn many<'k>(&self, keys: impl Iterator<Item = (u32, &'k [u8])>) -> Held<'_> {
         let wanted = self.stripes_of(keys).into_iter();
-        Held::Many { _guards: wanted.map(|at| self.stripes[at].write()).collect() }
+        self.wait(|| Held::Many { _guards: wanted.map(|at| self.stripes[at].write()).collect() })
     }
 
     /// The same, if that takes no longer than `wait` for one of them, and no time for all others.
@@ -133,19 +155,23 @@ impl KeyLocks {
             }
             is_same
         });
-        let (mut alone, mut shared) = (Vec::new(), Vec::new());
-        for (stripe, hold) in wanted {
-            match hold {
-                Hold::Alone => alone.push(self.stripes[stripe].write()),
-                Hold::Shared => shared.push(self.stripes[stripe].read()),
+        self.wait(|| {
+            let (mut alone, mut shared) = (Vec::new(), Vec::new());
+            for (stripe, hold) in wanted {
+                match hold {
+                    Hold::Alone => alone.push(self.stripes[stripe].write()),
+                    Hold::Shared => shared.push(self.stripes[stripe].read()),
+                }
             }
-        }
-        Held::Mixed { _alone: alone, _shared: shared }
+            Held::Mixed { _alone: alone, _shared: shared }
+        })
     }
 
     /// Locks every key of every keyspace: a thousand locks, each waited for.
     pub(crate) fn all(&self) -> Held<'_> {
-        Held::Many { _guards: self.stripes.iter().map(|stripe| stripe.write()).collect() }
+        self.wait(|| Held::Many {
+            _guards: self.stripes.iter().map(|stripe| stripe.write()).collect(),
+        })
     }
 }
 

@@ -203,7 +203,7 @@ pub use session::{
 };
 pub use shared_parts::SharedParts;
 pub use snapshot::Snapshot;
-pub use stats::{KeyspaceStats, Stats};
+pub use stats::{KeyspaceStats, Stats, WriterWaits};
 pub use transaction::{Transaction, TransactionOptions, TransactionScan};
 pub use updates::UpdateStats;
 
@@ -225,7 +225,7 @@ pub use engine::{
     BackgroundError, Change, Direction, EngineSettings, KEY_BYTES_MAX, KeyRange, Lost, LostKeys,
     Op, Operator, Scope, Setting, SettingKind, Settings, TryNext, VALUE_BYTES_MAX, Visit,
 };
-pub use environment::Environment;
+pub use environment::{Environment, WaitCounts};
 pub use journal::{Durability, Stats as JournalStats};
 pub use telemetry::Registry;
 

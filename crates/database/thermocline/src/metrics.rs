@@ -4,10 +4,11 @@
 //! counters here. Levels become gauges.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use telemetry::{Counter, Registry};
 
-use crate::stats::{KeyspaceStats, Stats};
+use crate::stats::{KeyspaceStats, Stats, WriterWaits};
 
 /// A counter that follows one which is kept elsewhere and only grows.
 #[derive(Debug)]
@@ -102,7 +103,27 @@ impl DatabaseMetrics {
             ("database_memory_limit_bytes", "The most of it.", stats.memory_limit_bytes),
         ];
         self.registry.set_gauges(&levels);
+        stats.writer_waits.iter().for_each(|waits| self.refresh_waits(waits));
         stats.keyspaces.iter().for_each(|keyspace| self.refresh_keyspace(keyspace));
+    }
+
+    fn refresh_waits(&self, waits: &WriterWaits) {
+        let keyspace = waits.keyspace.as_deref().unwrap_or_default();
+        let labels = [("cause", waits.cause), ("keyspace", keyspace)];
+        let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        self.registry.with_labels(&labels).set_gauges(&[
+            ("writer_waits", "Waits of writers of 5 ms or longer.", waits.counts.count),
+            (
+                "writer_waits_microseconds",
+                "Time of the waits of writers of 5 ms or longer.",
+                micros(waits.counts.total),
+            ),
+            (
+                "writer_wait_longest_microseconds",
+                "The longest wait of a writer.",
+                micros(waits.counts.longest),
+            ),
+        ]);
     }
 
     fn refresh_keyspace(&self, keyspace: &KeyspaceStats) {

@@ -184,7 +184,7 @@ impl Db {
             directory: Directory { place: place.to_owned(), device, access, replayed_records },
             journal,
             order: WriteOrder::new(Arc::clone(&factory.sequence), options.memory_bytes),
-            locks: KeyLocks::new(options.environment.random("key locks").next_u64()),
+            locks: KeyLocks::new(&options.environment),
             keyspaces: KeyspaceSet::new(catalog, entries),
             background,
             upkeep: Upkeep::default(),

@@ -380,7 +380,8 @@ impl Inner {
             return Ok(Attempt::NeedsRead(None));
         }
         let mut room = granted.map_or_else(Reservation::uncounted, |granted| granted.room);
-        self.rmw_numbered(instance, key, operator, &mut room, self.order.sequence.begin())
+        let ticket = self.order.begin(&self.options.environment);
+        self.rmw_numbered(instance, key, operator, &mut room, ticket)
     }
 
     /// The same with its number; the key is locked, shared.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use codec::SeqNo;
 use device::IoCounts;
+use environment::WaitCounts;
 
 use crate::database::{Db, Inner};
 use crate::expiry::ExpiryStats;
@@ -37,8 +38,21 @@ pub struct Stats {
     pub memory_used_bytes: u64,
     /// Moves of memory between shares since it was opened; of a shared memory, since it was made.
     pub memory_moves: MemoryMoves,
+    /// Waits of writers that took 5 ms or longer, since it was opened. The longest ones come first.
+    pub writer_waits: Vec<WriterWaits>,
     /// Each keyspace.
     pub keyspaces: Vec<KeyspaceStats>,
+}
+
+/// The long waits of writers for one cause ([`Stats::writer_waits`]).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WriterWaits {
+    /// The cause of the waits.
+    pub cause: &'static str,
+    /// The keyspace whose engine they waited for; `None` if they waited for the database.
+    pub keyspace: Option<String>,
+    /// The number of waits, their time, and the longest one.
+    pub counts: WaitCounts,
 }
 
 /// Figures of one keyspace.
@@ -129,11 +143,14 @@ impl Inner {
             };
             used = keyspaces.iter().map(own).sum();
         }
+        let journal = self.journal.stats();
+        let writer_waits = self.writer_waits(&keyspaces, &journal);
         Stats {
             keyspaces,
+            writer_waits,
             io: self.directory.device.accounting().counts(),
             device: self.directory.device.kind(),
-            journal: self.journal.stats(),
+            journal,
             replayed_records: self.directory.replayed_records,
             last: self.order.sequence.last(),
             oldest_snapshot: self.order.sequence.oldest_pin(),
@@ -142,5 +159,33 @@ impl Inner {
             memory_used_bytes: used,
             memory_moves: self.factory.memory.moves(),
         }
+    }
+
+    /// Returns the causes of long waits of writers, the longest wait first.
+    fn writer_waits(
+        &self,
+        keyspaces: &[KeyspaceStats],
+        journal: &journal::Stats,
+    ) -> Vec<WriterWaits> {
+        let (numbers, durable) = self.order.long_waits();
+        let of_database = [
+            ("a shorter journal", self.background.journal_waits.counts()),
+            ("the lock of a key", self.locks.long_waits()),
+            ("a number", numbers),
+            ("a full group of the journal", journal.group_waits),
+            ("the write or the sync of the journal", durable),
+        ];
+        let of_database = of_database.map(|(cause, counts)| (cause, None, counts)).into_iter();
+        let of_engines = keyspaces.iter().flat_map(|keyspace| {
+            let waits = keyspace.engine.waits.iter();
+            waits.map(|(cause, counts)| (*cause, Some(keyspace.name.clone()), *counts))
+        });
+        let mut all: Vec<_> = of_database
+            .chain(of_engines)
+            .filter(|(.., counts)| counts.count > 0)
+            .map(|(cause, keyspace, counts)| WriterWaits { cause, keyspace, counts })
+            .collect();
+        all.sort_by_key(|waits| std::cmp::Reverse(waits.counts.longest));
+        all
     }
 }

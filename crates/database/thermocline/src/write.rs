@@ -165,7 +165,7 @@ impl Inner {
         encode: impl Fn(&mut Vec<u8>),
     ) -> Result<Ticket<'_>> {
         if !journaled {
-            return Ok(self.order.sequence.begin());
+            return Ok(self.order.begin(&self.options.environment));
         }
         loop {
             let mut taken = None;
@@ -177,7 +177,7 @@ impl Inner {
                     self.look_at_journal();
                     return Ok(ticket);
                 }
-                None => self.order.sequence.wait_for_room(),
+                None => self.order.wait_for_number(&self.options.environment),
             }
         }
     }
@@ -206,8 +206,22 @@ impl Inner {
         journaled: bool,
         durability: Durability,
     ) -> Result<SeqNo> {
-        let durable = self.wait_durable(seqno, journaled, durability);
+        let durable = self.wait_as_writer(seqno, journaled, durability);
         durable.map_err(|error| error.of_applied(seqno))
+    }
+
+    /// [`Inner::wait_durable`] for a writer, whose long waits are counted.
+    pub(crate) fn wait_as_writer(
+        &self,
+        seqno: SeqNo,
+        journaled: bool,
+        durability: Durability,
+    ) -> Result<SeqNo> {
+        if !journaled || durability == Durability::Buffered {
+            return Ok(seqno);
+        }
+        let wait = || self.wait_durable(seqno, journaled, durability);
+        self.order.durable_waits.time(&self.options.environment, wait)
     }
 
     /// Waits until the journal has the writes up to `seqno`, as far as `durability` says.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use codec::SeqNo;
-use engine::{Op, RecentWrites, Sequence, Watch};
-use environment::Environment;
+use engine::{Op, RecentWrites, Sequence, Ticket, Watch};
+use environment::{Environment, LongWaits, WaitCounts};
 
 use crate::keyspace_entry::KeyspaceInstance;
 use crate::snapshot_ages::SnapshotAges;
@@ -20,6 +20,10 @@ pub(crate) struct WriteOrder {
     pub(crate) sequence: Arc<Sequence>,
     /// Notes of recent writes, which open transactions check.
     pub(crate) recent: Arc<RecentWrites>,
+    /// Long waits of writers for a number.
+    number_waits: LongWaits,
+    /// Long waits of writers until their writes are durable.
+    pub(crate) durable_waits: LongWaits,
     snapshot_ages: SnapshotAges,
 }
 
@@ -28,8 +32,26 @@ impl WriteOrder {
         Self {
             sequence,
             recent: Arc::new(RecentWrites::new(memory_bytes / RECENT_WRITES_PART)),
+            number_waits: LongWaits::default(),
+            durable_waits: LongWaits::default(),
             snapshot_ages: SnapshotAges::default(),
         }
+    }
+
+    /// Takes the next number. Waits while too many writes have not ended.
+    pub(crate) fn begin(&self, environment: &Environment) -> Ticket<'_> {
+        let wait = || self.number_waits.time(environment, || self.sequence.begin());
+        self.sequence.try_begin().unwrap_or_else(wait)
+    }
+
+    /// Waits until the number that is the next one now may be taken.
+    pub(crate) fn wait_for_number(&self, environment: &Environment) {
+        self.number_waits.time(environment, || self.sequence.wait_for_room());
+    }
+
+    /// Returns the long waits of writers: for a number, and until their writes were durable.
+    pub(crate) fn long_waits(&self) -> (WaitCounts, WaitCounts) {
+        (self.number_waits.counts(), self.durable_waits.counts())
     }
 
     /// Has writes noted from now on, for a transaction.

@@ -57,3 +57,4 @@ mod tunings;
 mod unordered;
 mod waiting_rmw;
 mod with_queues;
+mod writer_waits;

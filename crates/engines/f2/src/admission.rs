@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use admission::{DebtPolicy, WriteController};
 use engine::{Demand, Error, InOrder, Op, Reservation, Result, Wait};
+use environment::{Environment, WaitCounts};
 use sync::locks::Mutex;
 
 use crate::failing_compactions::FLUSH;
@@ -119,10 +120,18 @@ impl Level {
 
 impl Admission {
     /// Returns an admission that lets writes pass, with the room that the device holds.
-    pub(crate) fn new(room: HeldRoom) -> Self {
+    pub(crate) fn new(room: HeldRoom, environment: &Environment) -> Self {
         let (level, page, is_hopeless, refusal, unit_nanos) = Default::default();
-        let writers = WriteController::new(PACE);
+        let writers = WriteController::new(PACE, environment);
         Self { writers, room, level, page, is_hopeless, refusal, unit_nanos }
+    }
+
+    /// Returns the long waits of writers, by cause.
+    pub(crate) fn long_waits(&self) -> Vec<(&'static str, WaitCounts)> {
+        let mut waits =
+            self.writers.long_waits("room in the hot log", "compactions that are behind").to_vec();
+        waits.push(("room on the device", self.room.waits.counts()));
+        waits
     }
 
     /// Whether the log has turned to another page since the last call: then the level is old.
@@ -206,7 +215,7 @@ impl Shared {
                 self.admission.delay(size.units);
                 self.check_level(size)?;
                 let room = self.reserve_in_log(size.bytes)?;
-                self.hot.log.hold_reserved(room, || self.hold_room(0)).map(Some)
+                self.hot.log.hold_reserved(room, || self.hold_room_as_writer()).map(Some)
             }
             Wait::Replay => Ok(Some(Reservation::uncounted())),
         }
@@ -283,6 +292,14 @@ impl Shared {
         Ok(held.ok())
     }
 
+    /// Step 4. A long wait for the device counts.
+    fn hold_room_as_writer(&self) -> Result<()> {
+        if self.holds_room() {
+            return Ok(());
+        }
+        self.admission.room.waits.time(&self.host.environment, || self.hold_room(0))
+    }
+
     /// Step 3.
     fn reserve_in_log(&self, bytes: u64) -> Result<Reservation<'_>> {
         if let Some(room) = self.hot.log.try_reserve(bytes) {
@@ -295,7 +312,7 @@ impl Shared {
         {
             return Err(self.refusal_of_log(cause));
         }
-        let reserved = self.hot.log.reserve(bytes);
+        let reserved = self.admission.writers.time_room(|| self.hot.log.reserve(bytes));
         let flushed = reserved.as_ref().map(|_| ()).map_err(Error::clone);
         errors.note(FLUSH, &flushed, environment);
         reserved.map_err(|cause| match cause.is_retryable() {

@@ -31,6 +31,7 @@ use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire};
 
 use device::{Ballast, Device};
 use engine::{Error, Result, Superblock};
+use environment::LongWaits;
 
 use crate::failing_compactions::HOLD_ROOM;
 use crate::hybrid_log::{BLOCK_BYTES, HybridLog};
@@ -59,6 +60,8 @@ pub(crate) struct HeldRoom {
     compactions: AtomicU64,
     /// Bytes of the ballast when the store was opened.
     found_bytes: u64,
+    /// Long waits of writers until the device holds room.
+    pub(crate) waits: LongWaits,
 }
 
 /// Room for all that a compaction may leave in memory; released on drop.
@@ -72,8 +75,8 @@ impl HeldRoom {
     pub(crate) fn found(device: &Arc<dyn Device>) -> Result<Self> {
         let ballast = Arc::new(Ballast::found(Arc::clone(device), BALLAST)?);
         let found_bytes = ballast.bytes();
-        let (until, wanted, compactions) = Default::default();
-        Ok(Self { ballast, until, wanted, compactions, found_bytes })
+        let (until, wanted, compactions, waits) = Default::default();
+        Ok(Self { ballast, until, wanted, compactions, found_bytes, waits })
     }
 
     /// Does `work`, a flush, which may take up to `bytes` bytes from the ballast. The room for a

@@ -301,7 +301,7 @@ impl Store {
                 errors: BackgroundErrors::default(),
             },
             epochs: parts.epochs,
-            admission: Admission::new(room),
+            admission: Admission::new(room, &host.environment),
             compactions,
             checkpoints: Checkpoints::new(checkpointer, &committed, recovery),
             lookups: LookupReads::new(&host),

@@ -74,6 +74,7 @@ impl Shared {
                 + engine::Superblock::FILE_BYTES
                 + self.admission.room.ballast.bytes(),
             reserved: log.reserved(),
+            waits: self.admission.long_waits(),
             detail,
             running: &RUNNING,
         }

@@ -105,7 +105,7 @@ impl Store {
             index_memory: IndexMemory::new(heads, nodes, doublings),
             cache,
             reads: SpaceReads::new(&host.device, &host.memory),
-            writes: Writes::new(memtables, persisted),
+            writes: Writes::new(memtables, persisted, &host.environment),
             background: Background::new(group, errors, space.len()),
             figures: Figures::new(Counts { opening_keys, ..Counts::default() }, space.stats()),
             options,

@@ -100,6 +100,7 @@ impl Shared {
             memory_bytes: memtable_bytes + index + blocks + pairs + ghosts,
             disk_bytes: used + space.log_bytes,
             reserved: self.writes.memtables.memory().reservations(),
+            waits: self.writes.writers.long_waits("room in memtables", "commits").to_vec(),
             detail,
             running: &RUNNING,
         }

@@ -5,6 +5,7 @@ use std::sync::atomic::{Ordering::Acquire, Ordering::Release};
 
 use admission::{Attempts, DebtPolicy, WriteController};
 use codec::SeqNo;
+use environment::Environment;
 use memtable::MemtableSet;
 use sync::atomic::{AtomicBool, AtomicU64};
 use workers::Group;
@@ -26,10 +27,14 @@ pub(crate) struct Writes {
 }
 
 impl Writes {
-    pub(crate) fn new(memtables: Arc<MemtableSet>, persisted: SeqNo) -> Self {
+    pub(crate) fn new(
+        memtables: Arc<MemtableSet>,
+        persisted: SeqNo,
+        environment: &Environment,
+    ) -> Self {
         Self {
             memtables,
-            writers: WriteController::new(DebtPolicy::NONE),
+            writers: WriteController::new(DebtPolicy::NONE, environment),
             commits: Attempts::default(),
             steps: CommitSteps::default(),
             is_commit_queued: AtomicBool::new(false),

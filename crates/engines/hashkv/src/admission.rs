@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use admission::{Admits, Attempts, DebtPolicy, Parts, WriteController};
 use engine::{Demand, Error, Op, Reservation, Result, Room, Wait};
+use environment::{Environment, WaitCounts};
 
 use crate::index_value::HANDLE_BYTES_MAX;
 use crate::options::Options;
@@ -49,10 +50,10 @@ pub(crate) struct Admission {
 }
 
 impl Admission {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(environment: &Environment) -> Self {
         let (writers, space_writers) = (
-            WriteController::new(DebtPolicy::EACH_WRITER),
-            WriteController::new(DebtPolicy::EACH_WRITER),
+            WriteController::new(DebtPolicy::EACH_WRITER, environment),
+            WriteController::new(DebtPolicy::EACH_WRITER, environment),
         );
         let (flushes, is_flush_queued, is_collect_queued, delay) = Default::default();
         let (collections, is_space_wanted, is_futile, limit_min) = Default::default();
@@ -68,6 +69,15 @@ impl Admission {
             limit_min,
             delay,
         }
+    }
+}
+
+impl Admission {
+    /// Returns the long waits of writers, by cause, without those in the index.
+    pub(crate) fn long_waits(&self) -> impl Iterator<Item = (&'static str, WaitCounts)> {
+        let buffers = self.writers.long_waits("room in write buffers", "garbage above its mark");
+        let space = self.space_writers.long_waits("space for values", "space for values, slowed");
+        buffers.into_iter().chain(space)
     }
 }
 

@@ -67,7 +67,7 @@ impl Store {
             values,
             cached: ValueCache::new(&host.memory),
             options,
-            admission: Admission::new(),
+            admission: Admission::new(&host.environment),
             source: Arc::new(DeviceReads(Arc::clone(&host.device))),
             reads: ReadPool::new(&host.memory),
             memory,

@@ -100,7 +100,7 @@ impl Shared {
             }
             return Ok(None);
         }
-        if user == User::Grows && self.replaces(demand) {
+        if user == User::Grows && writers.time_room(|| self.replaces(demand)) {
             user = User::Replaces;
         }
         let since = self.admission.collections.begun();
@@ -110,13 +110,14 @@ impl Shared {
         {
             return Ok(Some(room));
         }
-        let room = writers.wait_for_room(&self.group, || {
+        let attempt = || {
             self.health.check_writable()?;
             match self.try_space(&needs, Some(user)) {
                 None => self.without_garbage(&needs, user, since),
                 room => Ok(room),
             }
-        });
+        };
+        let room = writers.time_room(|| writers.wait_for_room(&self.group, attempt));
         room.map(Some)
     }
 

@@ -63,6 +63,7 @@ impl Store {
                 + shared.cached.bytes(),
             disk_bytes: index.disk_bytes + volume_bytes,
             reserved: index.reserved + values.accounts.buffers.reservations(),
+            waits: index.waits.into_iter().chain(shared.admission.long_waits()).collect(),
             detail,
             running: &[
                 "buffered_bytes",

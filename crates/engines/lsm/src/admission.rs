@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use admission::{Admits, Attempts, DebtPolicy, Parts, WriteController};
 use engine::{BackgroundErrors, Demand, Error, Op, Reservation, Result, Room, Wait};
+use environment::Environment;
 
 use crate::memtable::{bytes_of_entry, entry_bytes};
 use crate::store::Shared;
@@ -49,10 +50,10 @@ pub(crate) struct Size {
 }
 
 impl Admission {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(environment: &Environment) -> Self {
         let (errors, flushes, compactions) = Default::default();
         Self {
-            writers: WriteController::new(DebtPolicy::EACH_WRITER),
+            writers: WriteController::new(DebtPolicy::EACH_WRITER, environment),
             errors,
             flushes,
             compactions,

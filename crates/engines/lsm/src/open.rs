@@ -107,7 +107,7 @@ impl Store {
             split: ArcSwap::from_pointee((limit, MemorySplit::of(limit, &options))),
             options,
             lookups: IndexedLookups::new(&host.memory),
-            admission: Admission::new(),
+            admission: Admission::new(&host.environment),
             background: Background::new(level0_bytes, host.tasks(GROUP, &health)),
             health,
             host,

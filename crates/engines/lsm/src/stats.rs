@@ -65,6 +65,10 @@ const RUNNING: [&str; 33] = [
     "stalls",
 ];
 
+/// The causes of long waits of writers.
+const ROOM: &str = "room in memtables or in Level 0";
+const COMPACTIONS: &str = "compactions that are behind";
+
 impl Shared {
     /// Returns figures about the store. Visits every table's summary.
     pub(crate) fn stats(&self) -> Stats {
@@ -137,6 +141,7 @@ impl Shared {
                 + self.lookups.index.load().bytes(),
             disk_bytes,
             reserved: self.memtables.memory().reservations(),
+            waits: self.admission.writers.long_waits(ROOM, COMPACTIONS).to_vec(),
             detail,
             running: &RUNNING,
         }

@@ -18,6 +18,7 @@ impl Shared {
             memory_bytes: self.map.memory(),
             disk_bytes: snapshot_bytes + engine::Superblock::FILE_BYTES,
             reserved: self.reserved.load(Relaxed),
+            waits: Vec::new(),
             detail: vec![
                 ("leaves", leaves.leaves),
                 ("splits", leaves.splits),

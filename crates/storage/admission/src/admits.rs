@@ -112,10 +112,10 @@ pub trait Admits: Room + Sized {
             Wait::No => Ok(self.try_grant(size)),
             Wait::Yes => {
                 writers.delay(bytes, || self.delay());
-                self.wait_for_room(size).map(Some)
+                self.wait_for_room(size, wait).map(Some)
             }
             Wait::Replay => {
-                let room = self.wait_for_room(size);
+                let room = self.wait_for_room(size, wait);
                 health.check_writable()?;
                 Ok(Some(room.unwrap_or_else(|_| self.reserve_anyway(size))))
             }
@@ -148,17 +148,17 @@ pub trait Admits: Room + Sized {
         granted
     }
 
-    /// Waits until there is room.
+    /// Waits until there is room. A long wait counts, unless it is of a replay.
     ///
     /// # Errors
     /// No work will make any: the failure of that work.
-    fn wait_for_room(self: &Arc<Self>, size: Self::Size) -> Result<Reservation<'_>> {
+    fn wait_for_room(self: &Arc<Self>, size: Self::Size, wait: Wait) -> Result<Reservation<'_>> {
         let Parts { writers, group, health, .. } = self.parts();
         if let Some(room) = writers.try_beside_queue(group, || self.try_reserve(size)) {
             return Ok(room);
         }
         let since = self.begin_wait(size)?;
-        writers.wait_for_room(group, || {
+        let attempt = || {
             health.check_writable()?;
             if let Some(room) = self.grant(size, Wait::Yes) {
                 return Ok(Some(room));
@@ -170,7 +170,9 @@ pub trait Admits: Room + Sized {
             // not note that a reader drops a memtable: if there is no work, that may have made
             // room.
             Ok(if has_work { None } else { self.grant(size, Wait::Yes) })
-        })
+        };
+        let wait_in_queue = || writers.wait_for_room(group, attempt);
+        if wait == Wait::Replay { wait_in_queue() } else { writers.time_room(wait_in_queue) }
     }
 
     /// Returns the error of a write that finds no memory because background work has failed with

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::Duration;
 
 use engine::{Error, Result};
+use environment::{Environment, LongWaits, WaitCounts};
 use sync::{Condvar, Mutex, MutexGuard};
 use workers::{Group, WaitError};
 
@@ -56,12 +57,18 @@ pub struct WriteController {
     queued: AtomicU64,
     stalls: AtomicU64,
     slowed_nanos: AtomicU64,
+    environment: Environment,
+    room_waits: LongWaits,
+    slow_waits: LongWaits,
 }
 
 impl WriteController {
     /// Returns a controller without debt.
-    pub fn new(pace: DebtPolicy) -> Self {
+    pub fn new(pace: DebtPolicy, environment: &Environment) -> Self {
         Self {
+            environment: environment.clone(),
+            room_waits: LongWaits::default(),
+            slow_waits: LongWaits::default(),
             pace,
             debt_nanos: AtomicU64::new(0),
             turn: Mutex::new(()),
@@ -72,6 +79,21 @@ impl WriteController {
             stalls: AtomicU64::new(0),
             slowed_nanos: AtomicU64::new(0),
         }
+    }
+
+    /// Returns the long waits of writers, with the engine's names for their causes: for `room`, and
+    /// for work that is `behind`.
+    pub fn long_waits(
+        &self,
+        room: &'static str,
+        behind: &'static str,
+    ) -> [(&'static str, WaitCounts); 2] {
+        [(room, self.room_waits.counts()), (behind, self.slow_waits.counts())]
+    }
+
+    /// Does `wait`, a wait of a writer for room, and counts it if it takes long.
+    pub fn time_room<T>(&self, wait: impl FnOnce() -> T) -> T {
+        self.room_waits.time(&self.environment, wait)
     }
 
     /// Returns how many writes have waited for room.
@@ -102,6 +124,11 @@ impl WriteController {
         if more(self.change_debt(more)) < self.pace.debt_min.as_nanos() as u64 {
             return;
         }
+        self.slow_waits.time(&self.environment, || self.pay_in_turn(delay));
+    }
+
+    /// Pays a part of the debt, one writer at a time if the policy says so.
+    fn pay_in_turn(&self, delay: impl Fn() -> u64) {
         let Some(most) = self.pace.turn_max else { return self.pay(delay) };
         let Some(turn) = self.turn.try_lock_for(most) else { return };
         self.pay(delay);
@@ -254,7 +281,7 @@ mod tests {
 
     #[test]
     fn a_debt_is_paid_once_it_is_large_enough_and_in_parts() {
-        let controller = WriteController::new(PACE);
+        let controller = WriteController::new(PACE, &Environment::real());
         let delay = || 100_000;
         controller.delay(9 * 1024, delay);
         assert_eq!((controller.debt_nanos(), controller.slowed_nanos()), (900_000, 0));
@@ -271,7 +298,7 @@ mod tests {
     #[test]
     fn a_writer_that_does_not_get_its_turn_leaves_the_debt() {
         let pace = DebtPolicy { turn_max: Some(Duration::from_millis(1)), ..PACE };
-        let controller = WriteController::new(pace);
+        let controller = WriteController::new(pace, &Environment::real());
         let turn = controller.turn.lock();
         for _ in 0..3 {
             controller.delay(1024, || u64::MAX / 2);
@@ -285,7 +312,7 @@ mod tests {
     #[test]
     fn a_payment_ends_with_the_delay() {
         let pace = DebtPolicy { payment_max: Duration::from_secs(1), turn_max: None, ..PACE };
-        let controller = WriteController::new(pace);
+        let controller = WriteController::new(pace, &Environment::real());
         let looks = Cell::new(0);
         // The delay, the first look of the payment, and the one that ends it.
         let delay = || {

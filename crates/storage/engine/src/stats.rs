@@ -1,5 +1,7 @@
 //! Figures of an engine.
 
+use environment::WaitCounts;
+
 /// Figures of the engine of one keyspace at one moment: `thermocline::EngineStats`. They are read
 /// without stopping anything, so they may be a little apart from each other.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -15,6 +17,8 @@ pub struct Stats {
     /// Room of the reservations that are not dropped, as far as the engine counts it and in its own
     /// unit; 0 if there is none.
     pub reserved: u64,
+    /// Long waits of writers in the engine, by cause.
+    pub waits: Vec<(&'static str, WaitCounts)>,
     /// Figures that only this engine has, by name.
     pub detail: Vec<(&'static str, u64)>,
     /// The names of the figures that count since the store was opened, or report work in progress:

@@ -78,7 +78,20 @@ impl Journal {
 
     /// Step 1.
     fn lock_with_room(&self) -> Result<MutexGuard<'_, State>> {
-        let mut state = self.state.lock();
+        let state = self.state.lock();
+        state.check_open()?;
+        match self.has_room(&state) {
+            true => Ok(state),
+            false => self.group_waits.time(&self.environment, || self.wait_for_group(state)),
+        }
+    }
+
+    /// Step 1, if the group is full.
+    #[cold]
+    fn wait_for_group<'j>(
+        &'j self,
+        mut state: MutexGuard<'j, State>,
+    ) -> Result<MutexGuard<'j, State>> {
         loop {
             state.check_open()?;
             if self.has_room(&state) {

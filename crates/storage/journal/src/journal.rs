@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use codec::SeqNo;
 use device::File;
-use environment::{Environment, Random};
+use environment::{Environment, LongWaits, Random};
 use sync::atomic::AtomicU64;
 use sync::atomic::Ordering::Relaxed;
 use sync::{Condvar, Mutex};
@@ -43,6 +43,8 @@ pub struct Journal {
     pub(crate) synced: [Condvar; 2],
     /// Held by the thread that removes segments.
     pub(crate) trimming: Mutex<()>,
+    /// Long waits of appends for a full group.
+    pub(crate) group_waits: LongWaits,
 }
 
 /// The part that the journal's lock guards.
@@ -206,6 +208,7 @@ impl Journal {
         Stats {
             segments: state.segments.len() as u64,
             bytes: on_disk + state.active.len() as u64,
+            group_waits: self.group_waits.counts(),
             ..state.stats
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use codec::SeqNo;
 use device::Device;
-use environment::Environment;
+use environment::{Environment, LongWaits};
 use sync::atomic::AtomicU64;
 use sync::{Condvar, Mutex};
 
@@ -95,6 +95,7 @@ impl Journal {
             begun: AtomicU64::new(0),
             synced: [Condvar::new(), Condvar::new()],
             trimming: Mutex::new(()),
+            group_waits: LongWaits::default(),
         };
         Ok((journal, recovery))
     }

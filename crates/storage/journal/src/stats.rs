@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use environment::WaitCounts;
+
 /// Counters of one open journal, at one moment: `thermocline::JournalStats`. Reading them takes the
 /// journal's lock once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,6 +28,8 @@ pub struct Stats {
     pub sync_time: Duration,
     /// The longest of them.
     pub sync_time_max: Duration,
+    /// Long waits of appends for a full group.
+    pub group_waits: WaitCounts,
 }
 
 impl Stats {

@@ -13,7 +13,9 @@ mod tests;
 pub(crate) use html::setting;
 pub use html::{page, write_page};
 pub(crate) use json::write_whole;
-pub use json::{Cpu, Device, LatencyUs, LoadReport, Report, Traffic, read_reports, write_json};
+pub use json::{
+    Cpu, Device, LatencyUs, LoadReport, Report, Traffic, WriterWait, read_reports, write_json,
+};
 pub use marks::{Mark, RESIDENT_SHARE_MIN, fills_budget};
 pub use separation::write_separation_page;
 pub use table::{builds_table, comparison_table, run_table};

@@ -115,6 +115,7 @@ pub fn execute_rows(
         report.finish_memory(team.harness_bytes(), group.as_ref());
         report.live_bytes = team.live_bytes();
         report.figures = store.figures();
+        report.writer_waits = store.writer_waits();
         report.space_bytes = disk_bytes(&dir.0);
         report.space_peak_bytes = space.bytes();
         report

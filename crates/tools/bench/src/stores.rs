@@ -28,6 +28,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::report::WriterWait;
 use crate::shape::Keys;
 use crate::workload::Workload;
 
@@ -171,6 +172,11 @@ pub trait Store: Send + Sync {
     /// Returns the store's own figures, by the names it has for them.
     fn figures(&self) -> BTreeMap<String, u64> {
         BTreeMap::new()
+    }
+
+    /// Returns the long waits of its writers, the longest first, if it counts them.
+    fn writer_waits(&self) -> Vec<WriterWait> {
+        Vec::new()
     }
 
     /// Bytes that the setting was given which decides how much of the budget the store keeps

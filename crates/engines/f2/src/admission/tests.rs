@@ -14,7 +14,8 @@ const THIRD_NANOS: u64 = 70_000;
 
 fn behind(unit_nanos: u64) -> Admission {
     let device: Arc<dyn Device> = device::memory();
-    let admission = Admission::new(HeldRoom::found(&device).expect("it is made"));
+    let room = HeldRoom::found(&device).expect("it is made");
+    let admission = Admission::new(room, &Environment::real());
     admission.set(Level::Behind(unit_nanos), false);
     admission
 }

@@ -102,6 +102,19 @@ pub struct LoadReport {
     pub is_shared: bool,
 }
 
+/// Long waits of writers for one cause.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WriterWait {
+    /// The cause of the waits.
+    pub cause: String,
+    /// How many there were.
+    pub count: u64,
+    /// Their time in milliseconds.
+    pub total_ms: f64,
+    /// The longest of them in milliseconds.
+    pub longest_ms: f64,
+}
+
 /// One run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
@@ -156,6 +169,10 @@ pub struct Report {
 
     /// The store's own figures at the end of the measured phase, counted since it was opened.
     pub figures: BTreeMap<String, u64>,
+    /// The long waits of its writers, counted since it was opened; the longest first. None if the
+    /// store does not count them.
+    #[serde(default)]
+    pub writer_waits: Vec<WriterWait>,
     /// The first few wrong results in words.
     pub wrong_read_examples: Vec<String>,
     /// Point reads that rightly found nothing.
@@ -262,6 +279,7 @@ impl Default for Report {
             wrong_reads: 0,
             load: LoadReport::default(),
             figures: BTreeMap::new(),
+            writer_waits: Vec::new(),
             wrong_read_examples: Vec::new(),
             misses: 0,
             versions,

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::Report;
+use super::{Report, WriterWait};
 use crate::compare::{BuildRatio, Spread, SummaryRow};
 
 /// Of a column of names, at least.
@@ -52,6 +52,11 @@ pub fn run_table(report: &Report) -> String {
     }
     if r.stalls.intervals > 0 {
         row("stalls", format!("{}, {:.1} s", r.stalls.intervals, r.stalls.seconds));
+    }
+    for wait in &r.writer_waits {
+        let WriterWait { cause, count, total_ms, longest_ms } = wait;
+        let times = format!("{count} of {total_ms:.0} ms in all, longest {longest_ms:.0} ms");
+        row("writers waited", format!("for {cause}, since the opening: {times}"));
     }
     let checked = format!("{} checked ({})", count(r.verified_reads as f64), r.versions);
     row("answers", format!("{checked}, {} wrong", r.wrong_reads));

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use sync::locks::Mutex;
 use thermocline::{
@@ -20,6 +21,7 @@ use super::{
     Background, Catalog, DeviceCounts, Durability, Got, Io, OnRead, OpenOptions, Pairs, Session,
     Store, StoreError, nova,
 };
+use crate::report::WriterWait;
 use crate::workload::Workload;
 
 /// The keyspace of a run.
@@ -144,6 +146,19 @@ impl Store for Thermocline {
     fn figures(&self) -> BTreeMap<String, u64> {
         let detail = self.keyspace.stats().map(|stats| stats.detail).unwrap_or_default();
         detail.into_iter().map(|(name, figure)| (name.to_owned(), figure)).collect()
+    }
+
+    fn writer_waits(&self) -> Vec<WriterWait> {
+        let waits = self.db.stats().writer_waits.into_iter();
+        let ms = |time: Duration| time.as_secs_f64() * 1e3;
+        waits
+            .map(|waits| WriterWait {
+                cause: waits.cause.to_owned(),
+                count: waits.counts.count,
+                total_ms: ms(waits.counts.total),
+                longest_ms: ms(waits.counts.longest),
+            })
+            .collect()
     }
 
     fn cache_bytes(&self) -> Option<u64> {
