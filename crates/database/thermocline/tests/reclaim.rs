@@ -11,6 +11,9 @@ use thermocline::{
 
 const VALUES: u32 = 200;
 const VALUE_BYTES: usize = 20_000;
+/// Values of which many are in one block or interval.
+const SHORT_VALUES: u32 = 20 * VALUES;
+const SHORT_VALUE_BYTES: usize = VALUE_BYTES / 20;
 /// A wait ends with an error after this time, if its condition is never met.
 const WAIT_MAX: Duration = Duration::from_secs(120);
 
@@ -27,8 +30,12 @@ fn open(dir: &Path, engine: EngineKind) -> (Db, Keyspace) {
 
 /// Bytes that do not compress.
 fn noise(seed: u32) -> Vec<u8> {
+    noise_of(seed, VALUE_BYTES)
+}
+
+fn noise_of(seed: u32, bytes: usize) -> Vec<u8> {
     let word = |part: u32| codec::hash64(u64::from(seed), &part.to_le_bytes()).to_le_bytes();
-    (0..VALUE_BYTES as u32 / 8).flat_map(word).collect()
+    (0..bytes as u32 / 8).flat_map(word).collect()
 }
 
 fn key(number: u32) -> [u8; 4] {
@@ -63,15 +70,25 @@ fn wait_until(what: &str, mut is_met: impl FnMut() -> bool) {
 }
 
 fn load(db: &Db, keyspace: &Keyspace, dir: &Path) -> u64 {
-    (0..VALUES).for_each(|number| _ = keyspace.put(&key(number), &noise(number)).expect("put"));
+    load_of(db, keyspace, dir, (VALUES, VALUE_BYTES))
+}
+
+fn load_of(db: &Db, keyspace: &Keyspace, dir: &Path, (values, length): (u32, usize)) -> u64 {
+    (0..values).for_each(|number| {
+        keyspace.put(&key(number), &noise_of(number, length)).expect("put");
+    });
     db.flush().expect("it flushes");
     let bytes = keyspaces(dir);
-    assert!(bytes > u64::from(VALUES) * VALUE_BYTES as u64);
+    assert!(bytes > u64::from(values) * length as u64);
     bytes
 }
 
 fn delete_all(keyspace: &Keyspace) {
-    (0..VALUES).for_each(|number| _ = keyspace.delete(&key(number)).expect("deleted"));
+    delete_below(keyspace, VALUES);
+}
+
+fn delete_below(keyspace: &Keyspace, values: u32) {
+    (0..values).for_each(|number| _ = keyspace.delete(&key(number)).expect("deleted"));
 }
 
 fn ordered() -> impl Iterator<Item = EngineKind> {
@@ -92,19 +109,22 @@ fn deleted_values_leave_the_device_by_themselves() {
     }
 }
 
+/// The engine has no values in memory when it reads the deletes from the journal.
 #[test]
 fn deleted_values_leave_the_device_after_an_opening() {
     for engine in ordered() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let (db, keyspace) = open(dir.path(), engine);
-        let full = load(&db, &keyspace, dir.path());
-        delete_all(&keyspace);
-        db.close().expect("it closes");
-        let (db, keyspace) = open(dir.path(), engine);
-        let is_small = || keyspaces(dir.path()) < full / 4;
-        wait_until(&format!("{engine} keeps what was deleted"), is_small);
-        assert_eq!(keyspace.scan(KeyRange::all()).expect("ordered").count(), 0);
-        db.close().expect("it closes");
+        for values in [(VALUES, VALUE_BYTES), (SHORT_VALUES, SHORT_VALUE_BYTES)] {
+            let dir = tempfile::tempdir().expect("a directory");
+            let (db, keyspace) = open(dir.path(), engine);
+            let full = load_of(&db, &keyspace, dir.path(), values);
+            delete_below(&keyspace, values.0);
+            db.close().expect("it closes");
+            let (db, keyspace) = open(dir.path(), engine);
+            let is_small = || keyspaces(dir.path()) < full / 4;
+            wait_until(&format!("{engine} keeps deleted values, {values:?}"), is_small);
+            assert_eq!(keyspace.scan(KeyRange::all()).expect("ordered").count(), 0);
+            db.close().expect("it closes");
+        }
     }
 }
 

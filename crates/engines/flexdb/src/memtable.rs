@@ -48,7 +48,7 @@ use sync::mutant;
 use crate::planted::Planted;
 pub(crate) use batch::{Batch, BatchWalker};
 use filter::Filter;
-pub(crate) use walk::{Update, Walker};
+pub(crate) use walk::{Ahead, Update, Walker};
 
 /// Whether a snapshot, present or future, may see a version of a number that a newer one replaces.
 pub(crate) type IsSeen<'a> = &'a dyn Fn(SeqNo, SeqNo) -> bool;

@@ -14,7 +14,9 @@ pub struct Options {
     /// Default: 32, twice the paper's: reads of the device are of 4 KiB blocks, of which 16 small
     /// pairs fill a half.
     pub interval_pairs: usize,
-    /// Bytes of an interval above which it is split, unless it is a single pair. Default: 16 KiB.
+    /// Bytes of an interval above which it is split, unless it is a single pair. With the updates
+    /// behind it, it may have twice these bytes if scans read next to nothing of it and there is a
+    /// journal. Default: 16 KiB.
     pub interval_bytes: u32,
     /// Whether single pairs that gets find in intervals are cached, in addition to intervals. For
     /// comparisons. Default: yes.

@@ -23,7 +23,7 @@ pub(crate) use buffer::SegmentBuffer;
 use format::{BLOCK_BYTES, BLOCK_PAYLOAD_BYTES};
 pub(crate) use geometry::Geometry;
 pub(crate) use segments::{SegmentView, Segments};
-pub(crate) use writer::SegmentWriter;
+pub(crate) use writer::{SegmentWriter, SegmentWrites};
 
 /// The file's name.
 pub(crate) const DATA: &str = "data";

@@ -56,11 +56,10 @@ mod write;
 
 use std::sync::Arc;
 
-use device::Buffer;
 use sync::{Mutex, RwLock};
 
 use crate::FlexTree;
-use crate::data::{DataFile, SegmentBuffer, SegmentWriter, Segments};
+use crate::data::{DataFile, SegmentBuffer, SegmentWriter, SegmentWrites, Segments};
 use ballast::Ballast;
 pub use check::{Verified, check_offline, verify_offline};
 use checkpoints::Checkpoints;
@@ -163,5 +162,5 @@ struct Writer {
     tracking: Tracking,
     /// A buffer without readers, for the next segment.
     spare: Option<Arc<SegmentBuffer>>,
-    scratch: Option<Buffer>,
+    writes: SegmentWrites,
 }

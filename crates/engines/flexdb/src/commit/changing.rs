@@ -60,7 +60,7 @@ fn key_behind(
     let mut walker = batch.walker(above, upto);
     walker.seek(Bound::Included(&**from));
     (0..updates).for_each(|_| _ = walker.pass());
-    walker.here().map(|next| Key::from(next.key()))
+    walker.here().map(|next| Key::from(next.key))
 }
 
 impl<'a, 'b> Changing<'a, 'b> {
@@ -186,11 +186,11 @@ impl<'a, 'b> Changing<'a, 'b> {
         loop {
             let end = rest.bound.as_deref();
             let is_left = |key: &[u8]| end.is_none_or(|end| key < end);
-            let Some(first) = walker.here().filter(|next| is_left(next.key())) else {
+            let Some(first) = walker.here().filter(|next| is_left(next.key)) else {
                 return Ok((count, true));
             };
             let base = Arc::new(self.base()?);
-            let found = base.interval_of(first.key());
+            let found = base.interval_of(first.key);
             let bound = found.as_ref().and_then(|found| bound_behind(&base, found));
             let bound = bound.map(|bound| &**bound).into_iter().chain(end).min();
             let (updates, _) = take_updates(walker, bound, &self.shared.options);

@@ -29,7 +29,7 @@ use crate::store::Shared;
 /// Part of the budget (one in this many) that a slice has, within these limits.
 const SLICE_PARTS: u64 = 256;
 const SLICE_BYTES_MIN: u64 = 64 << 10;
-const SLICE_BYTES_MAX: u64 = 256 << 10;
+const SLICE_BYTES_MAX: u64 = 2 << 20;
 /// Bytes of an average piece from which on neighbours are left unchanged, and of a single piece
 /// that is left. They are limited to parts of a segment, in which a piece ends.
 const PIECE_BYTES: u64 = 16 << 10;

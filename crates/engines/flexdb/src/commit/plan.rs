@@ -1,7 +1,8 @@
 //! A commit's change of one interval: a decision about its pairs and the updates to it.
 //!
 //! 1. If the interval is small and was not appended to often, its updates are appended unchanged,
-//!    tombstones included, and nothing is read (*appended*). Updates before its first pair go to
+//!    tombstones included, and nothing is read (*appended*). With deletes among them, the tail
+//!    stays shorter than half of the interval's pairs. Updates before its first pair go to
 //!    its front, so that X2 holds. If the interval is cached, updates that change nothing are left
 //!    out.
 //! 2. Otherwise the interval is read if it is not cached, and its pairs and the updates are merged.
@@ -199,11 +200,16 @@ impl Planner<'_> {
         // known.
         let (main, usual) = (usize::from(head.lie.main_pairs()), options.interval_pairs.max(1));
         let scaled = |most: u16| usize::from(most) * main.max(usual) / usual;
+        // A long tail with tombstones would keep deleted bytes on the device. Of an interval whose
+        // pairs were not counted, one may be all of it.
+        let deletes = updates.iter().any(|update| update.value().is_none());
+        let may_free_half = deletes && 2 * pairs >= main.max(head.lie.pairs_or(0) / 2);
         let fragments_max = options.fragments_max.max(TAIL_MAX);
-        pairs <= scaled(options.tail_pairs_max).min(usize::from(TAIL_MAX))
+        !may_free_half
+            && pairs <= scaled(options.tail_pairs_max).min(usize::from(TAIL_MAX))
             && usize::from(head.lie.fragments)
                 < scaled(options.fragments_max).min(usize::from(fragments_max))
-            && bytes <= u64::from(self.limits.bytes)
+            && bytes <= self.bytes_with_tail_max()
     }
 
     /// The first way; `live` pairs are there then, if they are known.

@@ -32,7 +32,7 @@ use super::plan::{Edit, Known, Planner};
 use super::take_updates;
 use crate::index::{self, Interval, Key};
 use crate::memory_split::{ChunkLimits, IntervalLimits};
-use crate::memtable::{Batch, BatchWalker, Update};
+use crate::memtable::{Ahead, Batch, BatchWalker, Update};
 use crate::planted::Planted;
 use crate::state::Base;
 use crate::store::Shared;
@@ -244,7 +244,7 @@ impl Progress {
         let end = inputs.end_of_chunk(&from);
         if let Some(end) = &end {
             let walker = inputs.walker(Bound::Included(&**end));
-            self.next_key = walker.here().map(|next| next.key().to_vec());
+            self.next_key = walker.here().map(|next| next.key.to_vec());
         }
         let number = self.claimed;
         self.claimed += 1;
@@ -294,13 +294,13 @@ impl Inputs {
         let mut end = None;
         while updates < self.chunk.updates && bytes < self.chunk.bytes {
             let Some(update) = walker.here() else { break };
-            if end.is_none_or(|end: &Key| update.key() >= &**end) {
-                let found = self.base.interval_of(update.key())?;
+            if end.is_none_or(|end: &Key| update.key >= &**end) {
+                let found = self.base.interval_of(update.key)?;
                 bytes += u64::from(found.length);
                 end = Some(bound_behind(&self.base, &found)?);
             }
             updates += 1;
-            bytes += (update.key().len() + update.value().map_or(0, <[u8]>::len)) as u64;
+            bytes += (update.key.len() + update.value_bytes) as u64;
             walker.pass();
         }
         end.cloned()
@@ -325,17 +325,17 @@ fn plan_chunk(shared: &Shared, turn: &ChunkTurn) -> Result<Chunk> {
     let Inputs { base, limits, .. } = &*turn.inputs;
     let planner = Planner { shared, base, limits: *limits };
     let mut walker = turn.inputs.walker(Bound::Included(&turn.from));
-    let is_in_chunk = |it: &&Update| turn.end.as_ref().is_none_or(|end| it.key() < &**end);
+    let is_in_chunk = |it: &Ahead<'_>| turn.end.as_ref().is_none_or(|end| it.key < &**end);
     let (mut intervals, mut rest) = (Vec::new(), None);
     while let Some(first) = walker.here().filter(is_in_chunk) {
-        let found = base.interval_of(first.key());
+        let found = base.interval_of(first.key);
         let bound = found.as_ref().and_then(|found| bound_behind(base, found));
         let (updates, is_whole) =
             take_updates(&mut walker, bound.map(|bound| &**bound), &shared.options);
         let known = found.as_ref().map_or(Known::Nothing, |found| planner.look(found, &updates));
         intervals.push(Pending { found, updates, known, is_rewrite: false });
         if !is_whole {
-            let from = walker.here().map(|next| next.key().to_vec());
+            let from = walker.here().map(|next| next.key.to_vec());
             rest = from.map(|from| Rest { from, bound: bound.cloned() });
             break;
         }

@@ -42,12 +42,33 @@ impl Shared {
     pub(crate) fn tail_percent(&self) -> u16 {
         let (scanned, others) =
             (self.options.tail_percent_max, self.options.unscanned_tail_percent_max);
-        match self.background.scan_ratio.is_scanned() || !self.host.barrier.is_journaled() {
+        match self.rewrites_for_scans() {
             true => scanned,
             false => scanned.max(others),
         }
     }
+
+    /// Whether updates are rewritten early, because scans read the data or no journal lets
+    /// memtables wait for one another.
+    fn rewrites_for_scans(&self) -> bool {
+        self.background.scan_ratio.is_scanned() || !self.host.barrier.is_journaled()
+    }
 }
+
+impl Planner<'_> {
+    /// Returns the bytes that an interval may have with its tail. With long values these bytes end
+    /// a tail before the number of its updates does, and twice the bytes halve the rewrites.
+    pub(super) fn bytes_with_tail_max(&self) -> u64 {
+        let bytes = u64::from(self.limits.bytes);
+        match self.shared.rewrites_for_scans() {
+            true => bytes,
+            false => bytes.max(UNSCANNED_LENGTHS * u64::from(self.shared.options.interval_bytes)),
+        }
+    }
+}
+
+/// Usual lengths of an interval that it may have with its tail, if no scans read the data.
+const UNSCANNED_LENGTHS: u64 = 2;
 
 /// An interval of a run.
 struct Member<'a> {

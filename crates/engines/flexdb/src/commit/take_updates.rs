@@ -13,11 +13,11 @@ pub(super) fn take_updates(
     let (updates_max, bytes_max) = (options.round_updates_max, options.round_bytes_max);
     let mut updates = Vec::new();
     let mut bytes = 0;
-    while let Some(next) = walker.here().filter(|it| bound.is_none_or(|bound| it.key() < bound)) {
+    while let Some(next) = walker.here().filter(|it| bound.is_none_or(|bound| it.key < bound)) {
         if !updates.is_empty() && (updates.len() >= updates_max || bytes >= bytes_max) {
             return (updates, false);
         }
-        bytes += next.key().len() + next.value().map_or(0, <[u8]>::len);
+        bytes += next.key.len() + next.value_bytes;
         updates.extend(walker.take());
     }
     (updates, true)

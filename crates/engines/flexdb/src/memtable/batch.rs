@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use codec::SeqNo;
 
-use super::{Memtable, Update, Walker};
+use super::{Ahead, Memtable, Update, Walker};
 
 /// Memtables that follow each other in age, the youngest first; at least one.
 #[derive(Clone, Debug)]
@@ -71,9 +71,9 @@ pub(crate) struct BatchWalker<'a> {
 }
 
 impl BatchWalker<'_> {
-    /// Returns the update at its position.
-    pub(crate) fn here(&self) -> Option<&Update> {
-        self.walkers.get(self.at?)?.here()
+    /// Returns the key and the length of the update at its position.
+    pub(crate) fn here(&self) -> Option<Ahead<'_>> {
+        self.walkers.get(self.at?)?.ahead()
     }
 
     /// Takes the update at its position, and moves to the next key.

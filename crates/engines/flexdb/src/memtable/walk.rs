@@ -27,6 +27,25 @@ impl Update {
     pub(crate) fn value(&self) -> Option<&[u8]> {
         self.has_value.then(|| &self.bytes[self.key_bytes..])
     }
+
+    /// A copy of an entry in `bytes`, whose content is dropped.
+    fn copy_of(entry: Entry<'_>, mut bytes: Vec<u8>) -> Self {
+        bytes.clear();
+        // The copy of a value may write up to a word behind its end.
+        let value_bytes = entry.value_len().unwrap_or(0);
+        bytes.reserve_exact(entry.key_len() + value_bytes + size_of::<u64>());
+        entry.append_key(&mut bytes);
+        let (_, has_value) = entry.append_version(&mut bytes);
+        Self { bytes, key_bytes: entry.key_len(), has_value }
+    }
+}
+
+/// The key of an update, and the bytes of its value, which was not copied.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ahead<'a> {
+    pub(crate) key: &'a [u8],
+    /// 0 for a tombstone.
+    pub(crate) value_bytes: usize,
 }
 
 /// A walk over the keys of a memtable, either way: the newest version of each above `above` and at
@@ -39,8 +58,9 @@ pub(crate) struct Walker<'a> {
     memtable: &'a Memtable,
     above: SeqNo,
     upto: SeqNo,
-    /// Whether replaced versions count (memtable, M6).
-    has_replaced: bool,
+    /// Whether it is a commit's: replaced versions do not count (memtable, M6), and values are
+    /// copied when they are taken.
+    is_of_commit: bool,
     /// Its position, and a copy of the update there.
     entry: Option<Entry<'a>>,
     here: Option<Update>,
@@ -52,23 +72,35 @@ impl<'a> Walker<'a> {
     /// A walk without a position.
     pub(crate) fn new(memtable: &'a Memtable, above: SeqNo, upto: SeqNo) -> Self {
         let (entry, here, spare) = (None, None, Vec::new());
-        Self { memtable, above, upto, has_replaced: true, entry, here, spare }
+        Self { memtable, above, upto, is_of_commit: false, entry, here, spare }
     }
 
-    /// The same for a commit, over versions that are not marked as replaced; it walks forward
-    /// alone.
+    /// The same for a commit, over versions of a sealed memtable that are not marked as replaced.
+    /// It walks forward alone.
     pub(crate) fn of_commit(memtable: &'a Memtable, above: SeqNo, upto: SeqNo) -> Self {
-        Self { has_replaced: false, ..Self::new(memtable, above, upto) }
+        Self { is_of_commit: true, ..Self::new(memtable, above, upto) }
     }
 
-    /// Returns the update at its position.
+    /// Returns the update at its position. For a commit it has only the key: no value, and no sign
+    /// of one.
     pub(crate) fn here(&self) -> Option<&Update> {
         self.here.as_ref()
     }
 
+    /// Returns what a walk of any kind knows of the update at its position.
+    pub(crate) fn ahead(&self) -> Option<Ahead<'_>> {
+        let (here, entry) = (self.here.as_ref()?, self.entry?);
+        Some(Ahead { key: here.key(), value_bytes: entry.value_len().unwrap_or(0) })
+    }
+
     /// Takes the update at its position, and moves to the next key.
     pub(crate) fn take(&mut self) -> Option<Update> {
-        let update = self.here.take()?;
+        let mut update = self.here.take()?;
+        if self.is_of_commit {
+            let whole = Update::copy_of(self.entry?, Vec::new());
+            // The next key is copied there.
+            self.spare = std::mem::replace(&mut update, whole).bytes;
+        }
         self.find_next();
         Some(update)
     }
@@ -104,7 +136,7 @@ impl<'a> Walker<'a> {
         while let Some(found) = entry {
             let is_passed = passed.is_some_and(|it| it.compare_keys(&found) == Ordering::Equal);
             if !is_passed && found.number() <= self.upto.get() {
-                if self.counts(&found) && (self.has_replaced || !found.is_marked()) {
+                if self.counts(&found) && !(self.is_of_commit && found.is_marked()) {
                     self.move_to(found);
                     return;
                 }
@@ -121,15 +153,13 @@ impl<'a> Walker<'a> {
 
     fn move_to(&mut self, entry: Entry<'a>) {
         let mut bytes = std::mem::take(&mut self.spare);
-        bytes.clear();
-        // The copy of a value may write up to a word behind its end.
-        let value_bytes = entry.value_len().unwrap_or(0);
-        bytes.reserve_exact(entry.key_len() + value_bytes + size_of::<u64>());
-        entry.append_key(&mut bytes);
-        let (_, has_value) = entry.append_version(&mut bytes);
-        let key_bytes = entry.key_len();
         self.entry = Some(entry);
-        self.here = Some(Update { bytes, key_bytes, has_value });
+        self.here = Some(if self.is_of_commit {
+            entry.read_key(&mut bytes);
+            Update { bytes, key_bytes: entry.key_len(), has_value: false }
+        } else {
+            Update::copy_of(entry, bytes)
+        });
     }
 
     /// Goes to the last key before `key`, or at it.

@@ -15,9 +15,9 @@ const BUDGET: u64 = 16 << 20;
 const KEYS: u64 = 3 * BUDGET / PAIR_BYTES;
 const ROUNDS: u64 = 6;
 /// Part of the budget (one in this many) that a commit takes at most: some chunks with the data
-/// read for them, the records, and copies of nodes. There are no more copies before readers get
-/// another base.
-const PARTS: u64 = 19;
+/// read for them, the records, copies of nodes, and the buffers of writes. There are no more
+/// copies before readers get another base.
+const PARTS: u64 = 16;
 
 fn put(bench: &Bench<Store>, number: u64, byte: u8) {
     bench.put(&key(number), &[byte; VALUE_BYTES]);

@@ -109,3 +109,19 @@ fn what_is_loaded_in_no_order_is_appended_and_seldom_rewritten() {
     assert!(moved < 0.6, "{moved} bytes moved by the collector for each byte loaded");
     bench.end();
 }
+
+/// The tail of an interval of long values may have the bytes of the interval. So rewrites read
+/// fewer intervals. The number of rewritten bytes depends on the time between commits.
+#[test]
+fn long_values_loaded_in_no_order_are_seldom_read_for_rewrites() {
+    const LONG_BYTES: u64 = 1000;
+    let open = |host| Store::open(host, Options::default());
+    let bench = Bench::threaded(device::memory(), Arc::new(Journaled), BUDGET, 2, open);
+    let pairs = 4 * BUDGET / LONG_BYTES;
+    (0..pairs).for_each(|number| bench.put(&key(number), &[1; LONG_BYTES as usize]));
+    bench.store.flush().expect("the device takes it");
+    let reads = bench.counts().read_ops as f64 / pairs as f64;
+    println!("{reads:.3} reads for each pair");
+    assert!(reads < 0.23, "{reads} reads for each pair");
+    bench.end();
+}

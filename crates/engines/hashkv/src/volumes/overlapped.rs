@@ -1,10 +1,9 @@
 //! Writes of parts of several segments, some of which are on their way to the device together
 //! (HashKV 3.8).
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use device::{Buffer, Completion, File, Queue, Request, Work};
+use device::{File, OverlappedWrites};
 use engine::{Error, Result};
 
 use super::{Place, Volumes, WRITE_BYTES};
@@ -21,14 +20,13 @@ pub(crate) struct Part<'a> {
     pub(crate) bytes: &'a [u8],
 }
 
-/// Writes in progress.
-struct Writes<'a> {
-    parts: &'a [Part<'a>],
-    queue: Box<dyn Queue>,
-    completions: Vec<Completion>,
-    bytes_in_flight: usize,
+/// The parts of a call, and how far they are.
+struct Progress<'a, 'b> {
+    volumes: &'a Volumes,
+    parts: &'a [Part<'b>],
     /// Writes of each part that have not succeeded yet.
     left: Vec<usize>,
+    done: &'a mut dyn FnMut(usize) -> Result<()>,
     failure: Option<Error>,
 }
 
@@ -54,96 +52,48 @@ impl Volumes {
             return Ok(());
         }
         let left = parts.iter().map(|part| part.bytes.len().div_ceil(WRITE_BYTES)).collect();
-        let queue = self.device.queue(WRITES_MAX)?;
-        let (completions, bytes_in_flight, failure) = Default::default();
-        let mut writes = Writes { parts, queue, completions, bytes_in_flight, left, failure };
-        for index in 0..parts.len() {
-            if self.begin(&mut writes, index, bytes_max, done).is_break() {
-                break;
-            }
-        }
-        while writes.queue.in_flight() > 0 {
-            if self.reap(&mut writes, done).is_break() {
-                break;
-            }
-        }
-        writes.failure.map_or(Ok(()), Err)
+        let mut writes = OverlappedWrites::new(&*self.device, WRITES_MAX, bytes_max)?;
+        let mut progress = Progress { volumes: self, parts, left, done, failure: None };
+        let begun = self.begin(&mut writes, &mut progress);
+        let finished = writes.finish(&mut |tag| progress.note_end(tag));
+        begun.and(progress.failure.map_or(Ok(()), Err)).and(finished.map_err(Error::from))
     }
 
-    /// Begins the writes of a part, once there is room for them.
-    fn begin(
-        &self,
-        writes: &mut Writes<'_>,
-        index: usize,
-        bytes_max: usize,
-        done: &mut dyn FnMut(usize) -> Result<()>,
-    ) -> ControlFlow<()> {
-        let Some(part) = writes.parts.get(index) else { return ControlFlow::Break(()) };
-        let file = match self.file_to_write(part.place.volume) {
-            Ok(file) => file as Arc<dyn File>,
-            Err(error) => return writes.fail(error),
-        };
-        let mut offset = self.offset(part.place) + part.offset;
-        for bytes in part.bytes.chunks(WRITE_BYTES) {
-            while writes.queue.in_flight() == WRITES_MAX
-                || writes.bytes_in_flight > 0 && writes.bytes_in_flight + bytes.len() > bytes_max
-            {
-                self.reap(writes, done)?;
-            }
-            if writes.failure.is_some() {
-                return ControlFlow::Break(());
-            }
-            let work = Work::Write { offset, buffer: Buffer::copy_of(bytes) };
-            let request = Request { tag: index as u64, file: Arc::clone(&file), work };
-            // Fewer are in flight than the queue has room for.
-            let submitted = writes.queue.submit(request);
-            debug_assert!(submitted.is_ok(), "the queue is full");
-            writes.bytes_in_flight += bytes.len();
-            offset += bytes.len() as u64;
-        }
-        ControlFlow::Continue(())
-    }
-
-    /// Waits for a write to end.
-    fn reap(
-        &self,
-        writes: &mut Writes<'_>,
-        done: &mut dyn FnMut(usize) -> Result<()>,
-    ) -> ControlFlow<()> {
-        let mut completions = std::mem::take(&mut writes.completions);
-        if let Err(error) = writes.queue.wait(1, &mut completions) {
-            return writes.fail(error.into());
-        }
-        for Completion { tag, buffer, result } in completions.drain(..) {
-            let bytes = buffer.map_or(0, |buffer| buffer.len());
-            writes.bytes_in_flight = writes.bytes_in_flight.saturating_sub(bytes);
-            let ended = result.map_err(Error::from).and_then(|()| {
-                let index = tag as usize;
-                let left = writes.left.get_mut(index).map_or(1, |left| {
-                    *left -= 1;
-                    *left
-                });
-                match (left, writes.parts.get(index)) {
-                    (0, Some(part)) => {
-                        // A sync that began meanwhile may have missed the write.
-                        self.note_dirty(part.place.volume);
-                        done(index)
-                    }
-                    _ => Ok(()),
+    /// Begins the writes of all parts, each once there is room for it.
+    fn begin(&self, writes: &mut OverlappedWrites, progress: &mut Progress<'_, '_>) -> Result<()> {
+        for (index, part) in progress.parts.iter().enumerate() {
+            let file = self.file_to_write(part.place.volume)? as Arc<dyn File>;
+            let mut offset = self.offset(part.place) + part.offset;
+            for bytes in part.bytes.chunks(WRITE_BYTES) {
+                let mut ended = |tag| progress.note_end(tag);
+                let mut buffer = writes.buffer(bytes.len(), &mut ended)?;
+                buffer.copy_from_slice(bytes);
+                writes.begin(index as u64, (&file, offset), buffer, &mut ended)?;
+                if progress.failure.is_some() {
+                    return Ok(());
                 }
-            });
-            if let Err(error) = ended {
-                writes.failure.get_or_insert(error);
+                offset += bytes.len() as u64;
             }
         }
-        writes.completions = completions;
-        ControlFlow::Continue(())
+        Ok(())
     }
 }
 
-impl Writes<'_> {
-    fn fail(&mut self, error: Error) -> ControlFlow<()> {
-        self.failure.get_or_insert(error);
-        ControlFlow::Break(())
+impl Progress<'_, '_> {
+    /// Notes that a write of a part has succeeded.
+    fn note_end(&mut self, tag: u64) {
+        let index = tag as usize;
+        let (Some(left), Some(part)) = (self.left.get_mut(index), self.parts.get(index)) else {
+            return;
+        };
+        *left -= 1;
+        if *left > 0 {
+            return;
+        }
+        // A sync that began meanwhile may have missed the write.
+        self.volumes.note_dirty(part.place.volume);
+        if let Err(error) = (self.done)(index) {
+            self.failure.get_or_insert(error);
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use codec::SeqNo;
-use device::{Buffer, Completion, Device, File, Mode, Queue, Request, SyncKind, Work};
+use device::{Device, File, Mode, OverlappedWrites, SyncKind};
 use engine::Result;
 use memory_budget::MemoryBudget;
 
@@ -16,12 +16,7 @@ const IN_FLIGHT: usize = 2;
 /// A snapshot file being written.
 pub(crate) struct SnapshotWriter {
     file: Arc<dyn File>,
-    queue: Box<dyn Queue>,
-    completions: Vec<Completion>,
-    /// Buffers that came back from the device.
-    spare: Vec<Buffer>,
-    /// Bytes of all buffers, spare or in flight.
-    buffer_bytes: usize,
+    writes: OverlappedWrites,
     charge: Account,
     identity: Identity,
     block_bytes: usize,
@@ -44,10 +39,7 @@ impl SnapshotWriter {
         let file = device.open(&format::file_name(identity.number), Mode::CreateNew)?;
         let mut writer = Self {
             file,
-            queue: device.queue(IN_FLIGHT)?,
-            completions: Vec::new(),
-            spare: Vec::new(),
-            buffer_bytes: 0,
+            writes: OverlappedWrites::new(device, IN_FLIGHT, usize::MAX)?,
             charge: Account::new(budget),
             identity,
             block_bytes,
@@ -76,9 +68,7 @@ impl SnapshotWriter {
         }
         let totals = format::totals_block(&self.totals, self.identity, self.offset);
         self.write(&totals)?;
-        while self.queue.in_flight() > 0 {
-            self.reap(1)?;
-        }
+        self.writes.finish(&mut |_| {})?;
         self.file.sync(SyncKind::All)?;
         Ok(Summary { identity: self.identity, bytes: self.offset, totals: self.totals })
     }
@@ -96,44 +86,12 @@ impl SnapshotWriter {
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        while self.queue.in_flight() >= IN_FLIGHT {
-            self.reap(1)?;
-        }
-        let buffer = self.buffer_with(bytes);
+        let mut buffer = self.writes.buffer(bytes.len(), &mut |_| {})?;
+        buffer.copy_from_slice(bytes);
         let block_bytes = self.block.capacity().max(bytes.len());
-        self.charge.set((block_bytes + self.buffer_bytes) as u64);
-        let work = Work::Write { offset: self.offset, buffer };
-        let request = Request { tag: self.offset, file: Arc::clone(&self.file), work };
-        self.queue.submit(request).expect("fewer are in flight than the queue has room for");
+        self.charge.set((block_bytes + self.writes.buffer_bytes()) as u64);
+        self.writes.begin(self.offset, (&self.file, self.offset), buffer, &mut |_| {})?;
         self.offset += bytes.len() as u64;
-        // Starts what the queue may hold back, so that the device works while we fill a block.
-        self.reap(0)
-    }
-
-    /// A buffer with these bytes: one that came back if it has their length, as most have.
-    fn buffer_with(&mut self, bytes: &[u8]) -> Buffer {
-        while let Some(mut buffer) = self.spare.pop() {
-            if buffer.len() == bytes.len() {
-                buffer.copy_from_slice(bytes);
-                return buffer;
-            }
-            self.buffer_bytes -= buffer.len();
-        }
-        self.buffer_bytes += bytes.len();
-        Buffer::copy_of(bytes)
-    }
-
-    /// Collects at least `count` writes that are done; fails if one of them did.
-    fn reap(&mut self, count: usize) -> Result<()> {
-        if count == 0 {
-            self.queue.poll(&mut self.completions)?;
-        } else {
-            self.queue.wait(count, &mut self.completions)?;
-        }
-        for completion in self.completions.drain(..) {
-            completion.result?;
-            self.spare.extend(completion.buffer);
-        }
         Ok(())
     }
 }

@@ -5,6 +5,7 @@
 //!    ^                                                                                    |
 //!    |<─────── wanted at once ─────────── no snapshot is of a state that refers to it
 //!    └── its room was given back ──────── punching <──────────────────────────────────────┘
+//!                                             ^── free when the space was opened
 //! ```
 //!
 //! # Invariants
@@ -23,6 +24,8 @@ use super::Geometry;
 /// The share of the segments beyond the reserve that may live, of 32 (Flex 4.2).
 const LIVE_SHARE: u64 = 30;
 const SHARES: u64 = 32;
+/// Segments that callers may begin while the room of free ones is released.
+const FREE_KEPT: u32 = 16;
 
 /// The oldest living snapshot of the states from one to another, if there is one.
 pub(crate) type FirstPin<'a> = &'a dyn Fn(u64, u64) -> Option<u64>;
@@ -101,6 +104,8 @@ pub(crate) struct Segments {
     demand: u32,
     /// Number of segments whose room is being released.
     punching: u64,
+    /// Free segments that the opening found. They may have room of an earlier life.
+    unpunched: BTreeSet<u32>,
 }
 
 impl Segments {
@@ -119,16 +124,20 @@ impl Segments {
             unreadable: BTreeSet::new(),
             demand: 0,
             punching: 0,
+            unpunched: BTreeSet::new(),
         }
     }
 
-    /// Says which segments exist and how many bytes of them live, when a space is opened.
-    pub(crate) fn found(&mut self, live: &[u64]) {
+    /// Says how many bytes live in each segment, when a space is opened. The file has `count`
+    /// segments at least: those behind the last live one may have room.
+    pub(crate) fn found(&mut self, live: &[u64], count: usize) {
         self.segments.clear();
-        for (index, &bytes) in live.iter().enumerate() {
+        let dead = count.saturating_sub(live.len());
+        for (index, bytes) in live.iter().copied().chain(std::iter::repeat_n(0, dead)).enumerate() {
             let phase = if bytes == 0 { Phase::Free } else { Phase::Closed };
             if bytes == 0 {
                 self.free.insert(index as u32);
+                self.unpunched.insert(index as u32);
             }
             self.segments.push(Segment::new(bytes, phase));
             self.live += bytes;
@@ -241,6 +250,11 @@ impl Segments {
         }
     }
 
+    /// Returns whether the present tree has no byte of a segment.
+    pub(crate) fn is_dead(&self, segment: u32) -> bool {
+        self.segments[segment as usize].live == 0
+    }
+
     /// The tree refers to `length` bytes more at `address`, from that state of the space on.
     pub(crate) fn add(&mut self, address: u64, length: u64, state: u64) {
         let (segment, _) = self.geometry.place(address);
@@ -319,6 +333,23 @@ impl Segments {
         {
             self.segments[segment as usize].phase = Phase::Punching;
             segments.push(segment);
+        }
+        self.punching += segments.len() as u64;
+        segments
+    }
+
+    /// Takes up to `count` segments that the opening found free, to release room that they may
+    /// have of an earlier life. The caller has made the found state durable. Leaves enough free
+    /// segments to callers.
+    pub(crate) fn begin_punching_found(&mut self, count: usize) -> Vec<u32> {
+        let mut segments = Vec::new();
+        while segments.len() < count && self.available() > FREE_KEPT {
+            let Some(segment) = self.unpunched.pop_first() else { break };
+            // A segment that was begun since, or has room for a caller, is left.
+            if !self.roomy.contains(&segment) && self.free.remove(&segment) {
+                self.segments[segment as usize].phase = Phase::Punching;
+                segments.push(segment);
+            }
         }
         self.punching += segments.len() as u64;
         segments

@@ -76,7 +76,7 @@ fn pins(living: &[u64]) -> impl Fn(u64, u64) -> Option<u64> {
 fn a_segment_is_free_when_its_last_byte_went_durably_and_no_snapshot_reaches_it() {
     let geometry = geometry();
     let mut segments = Segments::new(geometry, 4, 1);
-    segments.found(&[10, 0]);
+    segments.found(&[10, 0], 0);
     assert_eq!(segments.next_free(false), Some(1));
     for segment in [1, 2] {
         segments.set_roomy(segment, true);

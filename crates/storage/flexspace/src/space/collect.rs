@@ -22,11 +22,10 @@ mod windows;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use device::Buffer;
 use workers::{Class, Group, StopToken, Stopped};
 
 use super::{Error, FlexSpace, Shared, Snapshot, Writer};
-use crate::data::{Geometry, SegmentView, SegmentWriter};
+use crate::data::{Geometry, SegmentView, SegmentWriter, SegmentWrites};
 use crate::log::{Change, Piece};
 use crate::{FlexSnapshot, Mapping};
 pub(super) use plan::plan;
@@ -232,7 +231,7 @@ impl Shared {
             unreadable: BTreeSet::new(),
             damage: None,
             windows: Windows::default(),
-            scratch: None,
+            writes: SegmentWrites::new(self.directory.device.clone()),
         };
         let mut copied = Ok(());
         for piece in snapshot.tree().query(0..snapshot.len()).filter(in_victims) {
@@ -242,6 +241,8 @@ impl Shared {
             }
         }
         copied = copied.and_then(|()| copy.finish());
+        // After an error some writes may be in flight, and others may begin these segments.
+        copied = self.health.stop_on(copy.writes.end()).and(copied);
         let Copying { full, moves, unreadable, damage, .. } = copy;
         drop(snapshot);
         // Without room for all of them, the copied extents are still worth it.
@@ -341,8 +342,7 @@ struct Copying<'a> {
     unreadable: BTreeSet<u32>,
     damage: Option<Error>,
     windows: Windows,
-    /// Memory for writes.
-    scratch: Option<Buffer>,
+    writes: SegmentWrites,
 }
 
 impl Copying<'_> {
@@ -376,14 +376,15 @@ impl Copying<'_> {
         }
         let open = self.open.as_mut().expect("a segment was begun");
         self.moves.insert(address, (piece.length, open.push(data, &bytes)));
-        Ok(())
+        self.shared.health.check_writable()?;
+        self.shared.health.stop_on(open.begin_full(data, &mut self.writes))
     }
 
     /// Writes the segment that is being filled.
     fn finish(&mut self) -> Result<(), Error> {
         let Some(mut open) = self.open.take() else { return Ok(()) };
         self.shared.health.check_writable()?;
-        let written = open.write_new(&self.shared.data, &mut self.scratch);
+        let written = open.write_new(&self.shared.data, &mut self.writes);
         self.shared.health.stop_on(written)
     }
 }

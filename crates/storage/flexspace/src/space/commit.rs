@@ -24,6 +24,9 @@ use crate::planted::Planted;
 /// is for the next commits, or for a writer that begins a segment.
 const PUNCHED_PER_TURN: usize = 8;
 const PUNCHED_AFTER_A_COMMIT: usize = 256;
+/// Segments after one commit up to which those are released that the opening found free. Most of
+/// them have no room any more, and a device that cannot punch writes zeros to them.
+const PUNCHED_OF_FOUND: usize = 16;
 
 /// The records of a commit, and the segments that they emptied.
 #[derive(Debug)]
@@ -115,7 +118,8 @@ impl Shared {
             reserved => self.health.stop_on(reserved)?,
         }
         if let Some(open) = &mut writer.open {
-            self.health.stop_on(open.write_new(&self.data, &mut writer.scratch))?;
+            self.health.stop_on(open.write_new(&self.data, &mut writer.writes))?;
+            self.health.stop_on(writer.writes.end())?;
         }
         let records = std::mem::take(&mut writer.pending);
         Ok(Some(Batch { records, emptied: writer.segments.take_emptied() }))
@@ -139,10 +143,27 @@ impl Shared {
         }
     }
 
+    /// Releases the room of all segments without live bytes, also of the one that is filled if it
+    /// has none. All changes are durable, and no further ones are accepted. If a release fails,
+    /// commits after the next opening repeat it.
+    pub(super) fn release_at_close(&self) -> Result<(), Error> {
+        let mut writer = self.writer.lock();
+        let Writer { segments, open, .. } = &mut *writer;
+        if let Some(dead) = open.take_if(|open| segments.is_dead(open.segment)) {
+            segments.close(dead.segment);
+        }
+        drop(writer);
+        let mut log = self.log.lock();
+        self.commit_to(begun(&mut log))?;
+        drop(log);
+        while self.punch_waiting(0).is_ok_and(|count| count > 0) {}
+        Ok(())
+    }
+
     /// Frees segments that no snapshot can reach any more, and releases their room: to the ballast
     /// first.
     pub(super) fn release(&self) -> Result<(), Error> {
-        let Some(given) = self.puncher.alone(|| self.punch_waiting()) else {
+        let Some(given) = self.puncher.alone(|| self.punch_waiting(PUNCHED_OF_FOUND)) else {
             // The thread that already does it does it for all; segments that are freed as that ends
             // wait for the next commit.
             return Ok(());
@@ -150,14 +171,21 @@ impl Shared {
         if given? > 0 || self.ballast.is_device_full() { self.fit_ballast() } else { Ok(()) }
     }
 
-    fn punch_waiting(&self) -> Result<usize, Error> {
+    /// Releases the room of segments that wait, and of up to `found_max` ones that the opening
+    /// found free; returns how many.
+    fn punch_waiting(&self, found_max: usize) -> Result<usize, Error> {
         // The next opening's life must not have begun a segment whose room is released.
         let _not_closed = self.puncher.lock();
         let mut count = 0;
         while count < PUNCHED_AFTER_A_COMMIT {
             self.health.check_writable()?;
             let first_pin = |first, last| self.pins.first_of(first, last);
-            let segments = self.writer.lock().segments.begin_punching(&first_pin, PUNCHED_PER_TURN);
+            let mut writer = self.writer.lock();
+            let mut segments = writer.segments.begin_punching(&first_pin, PUNCHED_PER_TURN);
+            if segments.is_empty() && count < found_max {
+                segments = writer.segments.begin_punching_found(PUNCHED_PER_TURN);
+            }
+            drop(writer);
             if segments.is_empty() {
                 break;
             }

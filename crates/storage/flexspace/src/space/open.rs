@@ -23,7 +23,7 @@ use super::pins::Pins;
 use super::puncher::Puncher;
 use super::recover::{self, Committed, Recovered, SUPERBLOCK, SUPERBLOCK_KIND};
 use super::{Error, FlexSpace, Options, Shared, State, Writer};
-use crate::data::{DATA, DataFile, Geometry, Segments};
+use crate::data::{DATA, DataFile, Geometry, SegmentWrites, Segments};
 use crate::log::{self, Record};
 use crate::nodes::{NodeFile, TREE};
 
@@ -136,7 +136,8 @@ impl FlexSpace {
         Ok(match self.checkpoint() {
             // The log, which is as good, may have room.
             Err(error) if error.leaves_log() => shared.commit().map(drop),
-            stored => stored,
+            Ok(()) => shared.release_at_close(),
+            Err(error) => Err(error),
         })
     }
 
@@ -149,7 +150,9 @@ impl FlexSpace {
         let _checkpoint = shared.checkpoints.lock();
         let _commit = shared.log.lock();
         let _punching = shared.puncher.lock();
-        let _change = shared.writer.lock();
+        let mut writer = shared.writer.lock();
+        // After a failure some may be in flight, and the next life may begin these segments.
+        drop(writer.writes.end());
         shared.directory.unlock();
     }
 
@@ -165,7 +168,8 @@ impl FlexSpace {
         let (_, count_max) = options.geometry()?;
         let geometry = recovered.geometry;
         let mut segments = Segments::new(geometry, count_max, options.reserved_segments);
-        segments.found(&recovered.live);
+        let file_segments = recovered.data.len()? / u64::from(geometry.segment_bytes());
+        segments.found(&recovered.live, file_segments.min(u64::from(count_max)) as usize);
         let data = DataFile::new(recovered.data, geometry, recovered.generations);
         let writer = Writer {
             segments,
@@ -175,7 +179,7 @@ impl FlexSpace {
             begun: 0,
             tracking: Tracking::default(),
             spare: None,
-            scratch: None,
+            writes: SegmentWrites::new(Arc::clone(&device)),
         };
         let checkpointer = Checkpointer::new(recovered.nodes, superblock, committed);
         let shared = Shared {

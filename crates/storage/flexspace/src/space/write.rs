@@ -196,6 +196,7 @@ impl Shared {
             }
             let open = writer.open.as_mut().expect("a segment was begun");
             let address = open.push(&self.data, bytes);
+            self.health.stop_on(open.begin_full(&self.data, &mut writer.writes))?;
             pieces.push(Piece { address, length: bytes.len() as u32 });
         }
         Ok(pieces)
@@ -219,7 +220,7 @@ impl Shared {
     fn next_segment(&self, writer: &mut Writer) -> Result<(), Error> {
         let next = self.begin_segment(writer, false)?;
         if let Some(mut full) = writer.open.take() {
-            let written = full.write_new(&self.data, &mut writer.scratch);
+            let written = full.write_new(&self.data, &mut writer.writes);
             if let Err(error) = self.health.stop_on(written) {
                 // Readers continue to read it in its buffer.
                 writer.open = Some(full);

@@ -57,3 +57,58 @@ fn a_space_that_cannot_be_stored_stays_open_or_is_closed_as_it_was() {
         assert!(matches!(refused, Some(Error::Device(device::Error::NoSpace { .. }))));
     }
 }
+
+/// How a life ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Closed,
+    /// A snapshot holds the removed bytes until after the close.
+    ClosedWhileHeld,
+    Killed,
+}
+
+/// More dead segments than one commit releases, at the end of the file.
+#[test]
+fn dead_segments_give_their_room_back_at_the_close_or_in_the_next_life() {
+    let options = || Options { capacity_bytes: 1 << 30, ..small() };
+    for (end, kept) in [
+        (End::Closed, &b"last"[..]),
+        // The segment that is filled is dead, too.
+        (End::Closed, b""),
+        (End::ClosedWhileHeld, b"last"),
+        (End::Killed, b"last"),
+    ] {
+        let device = FaultDevice::new(device::memory());
+        let resizes = || device.count(Some(OperationKind::Resize));
+        let space = FlexSpace::create(device.clone(), options()).expect("room for a space");
+        (0..320).for_each(|_| space.append(&[1; 16 << 10]).expect("room"));
+        let snapshot = space.snapshot().expect("open");
+        space.collapse(0, space.len()).expect("a range");
+        space.append(kept).expect("room");
+        space.sync().expect("a device");
+        let held = space.stats().held_segments;
+        assert!(held > 300, "{held} segments are held");
+        let snapshot = Some(snapshot).filter(|_| end != End::Closed);
+        let before = resizes();
+        if end != End::Killed {
+            space.close().expect("a device");
+        }
+        let released = resizes() - before;
+        let dead = held + u64::from(kept.is_empty());
+        assert_eq!(released >= dead, end == End::Closed, "{end:?}: {released} of {dead}");
+        drop((snapshot, space));
+        let space = FlexSpace::open(device.clone(), options()).expect("it opens");
+        assert!(space.stats().free_segments >= held, "{:?}", space.stats());
+        space.append(b"next").expect("room");
+        let before = resizes();
+        for number in 0..held {
+            space.set_tag(0, number as u16).expect("an offset");
+            space.sync().expect("a device");
+        }
+        let released = resizes() - before;
+        // One of them was begun.
+        assert!(released >= held - 1, "{end:?}: {released} resizes of {held}");
+        assert_eq!(space.read(0, space.len()), Ok([kept, b"next"].concat()));
+        space.check().expect("sound");
+    }
+}
